@@ -1,0 +1,1 @@
+"""The PostgreSQL schema of the Awa job queue, and how to move it."""

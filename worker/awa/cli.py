@@ -1,0 +1,34 @@
+"""The `awa` command."""
+
+from typing import Annotated
+
+import typer
+
+from awa import __version__
+
+app = typer.Typer(help="Awa: a PostgreSQL-native job queue.", no_args_is_help=True)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"awa {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Awa: a PostgreSQL-native job queue."""
+
+
+def main() -> None:
+    """Run the command line (entry point of the distribution)."""
+    app()
+
+
+if __name__ == "__main__":
+    main()
