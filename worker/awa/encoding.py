@@ -202,7 +202,7 @@ class _Conversion:
                     path, f"{_article(type(key))} is used as a key; JSON keys are str"
                 )
             name = self._text(key, (*path, f"<key {position}>"))
-            plain[name] = self.convert(item, (*path, _step(name, position)), depth - 1)
+            plain[name] = self.convert(item, (*path, position_step(name, position)), depth - 1)
         return plain
 
     def _fields(self, value: Any, path: tuple[str, ...]) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class _Conversion:
         return SerializationError(f"{self._what}{''.join(path)}: {reason}")
 
 
-def _step(key: str, position: int) -> str:
+def position_step(key: str, position: int) -> str:
     """Name a key in a position; one that does not look like a field name may be data."""
     return f".{key}" if _FIELD_NAME.fullmatch(key) else f".<key {position}>"
 
