@@ -44,6 +44,9 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--future-jobs", type=int, default=sizes.future_jobs)
     line.add_argument("--rate", type=int, default=sizes.rate, help="inserts a second (latency)")
     line.add_argument("--seconds", type=float, default=sizes.seconds, help="length of latency")
+    line.add_argument(
+        "--quiet-wait", type=float, default=0, help="seconds to wait for a quiet machine"
+    )
     line.add_argument("--postgres", help="folder of the PostgreSQL binaries")
     line.add_argument("--tmp", type=Path, help="where the server keeps its data meanwhile")
     line.add_argument("--out", type=Path, help="append the JSON lines to this file too")
@@ -88,6 +91,7 @@ async def _measure(args: argparse.Namespace) -> int:
             rate=args.rate,
             seconds=args.seconds,
         ),
+        quiet_wait_seconds=args.quiet_wait,
     )
     with ExitStack() as stack:
         out = stack.enter_context(args.out.open("a")) if args.out else None

@@ -1,5 +1,6 @@
 """Reading the meters: CPU of process trees, and the server's own counters."""
 
+import asyncio
 import os
 import time
 from collections.abc import Iterable
@@ -96,6 +97,16 @@ def foreign_cores(before: Reading, after: Reading) -> float:
     elapsed = after.at - before.at
     others = (after.machine_cpu - before.machine_cpu) - (after.bench_cpu - before.bench_cpu)
     return max(0.0, others / elapsed)
+
+
+async def wait_for_quiet(limit_seconds: float, quiet_cores: float = 0.2) -> None:
+    """Return when the machine uses less than `quiet_cores` for a second, or after the limit."""
+    deadline = time.monotonic() + limit_seconds
+    while time.monotonic() < deadline:
+        before, began = machine_cpu_seconds(), time.monotonic()
+        await asyncio.sleep(1.0)
+        if machine_cpu_seconds() - before < quiet_cores * (time.monotonic() - began):
+            return
 
 
 async def killed_tuples(dsn: str) -> int:

@@ -11,7 +11,7 @@ import asyncpg
 from bench.cluster import Cluster
 from bench.contender import Contender, DriverError, Facts
 from bench.databases import RUN_DATABASE, Databases
-from bench.meter import Meter
+from bench.meter import Meter, wait_for_quiet
 from bench.record import Sample
 from bench.scenario import SCENARIOS, Bench, Case, Sizes
 from bench.ticks import OutOfTimeError
@@ -19,12 +19,16 @@ from bench.ticks import OutOfTimeError
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure, how often, and how much of it."""
+    """What to measure, how often, and how much of it.
+
+    Before each run others on the machine get `quiet_wait_seconds` to finish what they do.
+    """
 
     scenarios: tuple[str, ...]
     contenders: tuple[Contender, ...]
     repetitions: int
     sizes: Sizes
+    quiet_wait_seconds: float = 0.0
 
     def steps(self) -> Iterator["Step"]:
         """Yield the runs interleaved: every repetition visits every contender of every case."""
@@ -69,6 +73,7 @@ async def carry_out(plan: Plan, cluster: Cluster) -> AsyncIterator[Sample | Fail
         facts = {each.name: await databases.describe(each) for each in plan.contenders}
         meter = Meter(control, cluster.pid)
         for step in plan.steps():
+            await wait_for_quiet(plan.quiet_wait_seconds)
             try:
                 yield await _carry_out(step, plan.sizes, databases, meter, facts)
             except (DriverError, OutOfTimeError, OSError, asyncpg.PostgresError) as problem:
