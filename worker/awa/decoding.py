@@ -16,7 +16,8 @@ import dataclasses
 import enum
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import orjson
@@ -53,6 +54,16 @@ class Decoder[T]:
 
 def decoder_for(annotation: Any, what: str) -> Decoder[Any]:
     """Return how JSON is decoded as `annotation`; `what` starts the position in error messages."""
+    try:
+        return _make_decoder(annotation, what)
+    except TypeError:
+        if isinstance(annotation, Hashable):
+            raise
+    return _make_decoder.__wrapped__(annotation, what)
+
+
+@lru_cache(maxsize=512)
+def _make_decoder(annotation: Any, what: str) -> Decoder[Any]:
     annotation = _unwrapped(annotation)
     if _is_model(annotation):
         return Decoder(_model_decoder(annotation, what), None)

@@ -9,14 +9,13 @@ A handler ends in one of these ways; `classify` is the only place that says what
     raised an exception                 Failed           retried with backoff
     raised TerminalError                Failed           terminal: not retried
 
-`at_last_attempt` says what a retryable outcome becomes when no attempt is left.
+Whether a retry is still possible is decided where the outcome is written, by the job's own counts.
 """
 
 import math
 import traceback
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import assert_never
 
 from awa.errors import TerminalError, ValidationError
 
@@ -94,9 +93,9 @@ class RetryRequested:
     delay: timedelta
 
     @property
-    def error(self) -> str:
-        """The text of the error entry that is written if an output was recorded."""
-        return f"retry requested after {_in_seconds(self.delay)}"
+    def delay_text(self) -> str:
+        """The delay as error entries name it, such as `30s`."""
+        return f"{self.delay.total_seconds():.12g}s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,20 +147,6 @@ def failed_for_good(raised: Exception) -> Failed:
     return Failed(error_text(raised), terminal=True)
 
 
-def at_last_attempt(outcome: Outcome) -> Outcome:
-    """Return what `outcome` becomes when the job has no attempt left: retries become failures."""
-    match outcome:
-        case Completed() | Snoozed() | Cancelled():
-            return outcome
-        case Failed(error=error):
-            return Failed(error, terminal=True)
-        case RetryRequested(delay=delay):
-            requested = f"handler requested retry after {_in_seconds(delay)}"
-            return Failed(f"max_attempts exhausted ({requested})", terminal=True)
-        case _:
-            assert_never(outcome)
-
-
 def error_text(error: BaseException) -> str:
     """Return what is stored of an exception: `Type: message` and the traceback's last lines.
 
@@ -189,10 +174,6 @@ def _delay(name: str, seconds: float | timedelta) -> timedelta:
     if delay > MAX_DELAY:
         raise ValidationError(f"{name} takes a delay of up to {MAX_DELAY.days} days")
     return max(delay, timedelta(0))
-
-
-def _in_seconds(delay: timedelta) -> str:
-    return f"{delay.total_seconds():g}s"
 
 
 def _is_terminal(error: BaseException) -> bool:
