@@ -30,6 +30,7 @@ _UNAVAILABLE = ("08", "53", "57", "58")
 # Messages about data quote values.
 _QUOTES_VALUES = ("22", "23")
 _STATEMENT_POOLING = "statement pooling"
+_LINE_LENGTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +101,17 @@ def _sql_problem(error: Exception, state: str, doing: Doing) -> str:
     if quotes_values(error):
         about = getattr(error, "constraint_name", None) or getattr(error, "table_name", None)
         text = f"data does not fit ({about})" if about else "data does not fit"
-    position = str(getattr(error, "position", None) or "")
-    if position.isdigit() and doing.sql:
-        text = f"{text}, at {doing.sql[: int(position)].splitlines()[-1].strip()!r}…"
+    if line := _line_at(doing.sql, getattr(error, "position", None)):
+        text = f"{text}, in the line {line!r}"
     return f"{doing.what} failed with SQLSTATE {state}: {text}"
+
+
+def _line_at(sql: str, position: str | None) -> str:
+    """Return the line of the file that PostgreSQL points at; it counts characters from 1."""
+    if not position or not position.isdigit():
+        return ""
+    before, after = sql[: int(position) - 1], sql[int(position) - 1 :]
+    return (before.rpartition("\n")[2] + after.partition("\n")[0]).strip()[:_LINE_LENGTH]
 
 
 def _primary(error: Exception) -> str:

@@ -8,7 +8,7 @@
 select
     pg_backend_pid() as pid,
     found.lock_ms,
-    set_config('search_path', 'pg_catalog, pg_temp', true),
+    set_config('search_path', '', true),
     set_config('lock_timeout', $2::text, true),
     set_config('statement_timeout', $3::text, true),
     set_config('idle_in_transaction_session_timeout', '10s', true),
@@ -99,7 +99,7 @@ order by a.xact_start nulls last, blocking.pid;
 
 -- name: script_open
 -- The same limits for somebody who runs the script by hand.
-set local search_path = pg_catalog, pg_temp;
+set local search_path = '';
 set local lock_timeout = '2s';
 set local client_min_messages = warning;
 do $$ begin perform pg_advisory_xact_lock($1); end $$;
