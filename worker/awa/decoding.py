@@ -75,23 +75,16 @@ def _make_decoder(annotation: Any, what: str) -> Decoder[Any]:
 
 def _dataclass_decoder(cls: type, what: str) -> Decoder[Any]:
     build = _builder(cls, what, {})
-    if not _needs_building(cls, what):
-        loads = orjson.loads
+    loads = orjson.loads
 
-        def from_json(text: str) -> Any:
-            try:
-                return cls(**loads(text))
-            except (TypeError, orjson.JSONDecodeError):
-                return build(decode(text))  # says what does not fit, or raises again
+    def from_json(text: str) -> Any:
+        try:
+            value = loads(text)
+        except orjson.JSONDecodeError:
+            value = decode(text)  # says it in our words
+        return build(value)
 
-        return Decoder(from_json, build)
-    return Decoder(lambda text: build(decode(text)), build)
-
-
-def _needs_building(cls: type, what: str) -> bool:
-    if any(not field.init for field in dataclasses.fields(cls)):
-        return True
-    return bool(_field_converters(cls, what, {}))
+    return Decoder(from_json, build)
 
 
 def _builder(cls: type, what: str, known: dict[type, Convert]) -> Convert:
@@ -100,32 +93,65 @@ def _builder(cls: type, what: str, known: dict[type, Convert]) -> Convert:
         return lambda value: known[cls](value)
     known[cls] = lambda value: build(value)
     converters = _field_converters(cls, what, known)
-    fields = {field.name: field for field in dataclasses.fields(cls)}
-    accepted = {name for name, field in fields.items() if field.init}
-    required = {name for name in accepted if _is_required(fields[name])}
+    derived = [field.name for field in dataclasses.fields(cls) if not field.init]
+
+    def build_slowly(value: Any) -> Any:
+        """Construct from a dict that lacks optional fields, or say what does not fit."""
+        if type(value) is not dict:
+            raise _misfit(what, cls.__name__, f"{type(value).__name__} instead of an object")
+        found = {name: item for name, item in value.items() if name not in derived}
+        _check_names(cls, found, what)
+        for name in converters.keys() & found.keys():
+            found[name] = converters[name](found[name])
+        return cls(**found)
+
+    build: Convert = build_slowly
+    if dataclasses.fields(cls) and not derived:
+        build = _constructor(cls, converters, build_slowly)
+    return build
+
+
+def _constructor(cls: type, converters: dict[str, Convert], build_slowly: Convert) -> Convert:
+    """Return a function written out for `cls`; what is not exactly its fields goes the slow way."""
+    scope: dict[str, Any] = {"cls": cls, "build_slowly": build_slowly}
+    parts = []
+    for position, field in enumerate(dataclasses.fields(cls)):
+        part = f"value[{field.name!r}]"
+        if field.name in converters:
+            scope[f"convert_{position}"] = converters[field.name]
+            part = f"convert_{position}({part})"
+        parts.append(f"{field.name}={part}")
+    source = f"cls({', '.join(parts)}) if len(value) == {len(parts)} else build_slowly(value)"
+    construct: Convert = eval(f"lambda value: {source}", scope)  # noqa: S307 - names of fields
 
     def build(value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise _misfit(what, cls.__name__, f"{type(value).__name__} instead of an object")
-        found = {
-            name: item for name, item in value.items() if name not in fields or fields[name].init
-        }
-        _check_names(found.keys(), accepted, required, f"{what} does not fit {cls.__name__}")
-        for name, convert in converters.items():
-            if name in found:
-                found[name] = convert(found[name])
-        return cls(**found)
+        try:
+            return construct(value)
+        except (KeyError, TypeError):
+            return build_slowly(value)  # raises again what the class itself has raised
 
     return build
 
 
-def _check_names(found: Any, accepted: set[str], required: set[str], what: str) -> None:
-    missing, unexpected = required - found, found - accepted
+def _check_names(cls: type, found: dict[str, Any], what: str) -> None:
+    accepted = {field.name: field for field in dataclasses.fields(cls) if field.init}
+    missing = [name for name in accepted if _is_required(accepted[name]) and name not in found]
     if missing:
-        raise SerializationError(f"{what}: without {', '.join(sorted(missing))}")
+        raise SerializationError(f"{what} does not fit {cls.__name__}: without {_listed(missing)}")
+    unexpected = [
+        position_step(name, position)[1:]
+        for position, name in enumerate(found)
+        if name not in accepted
+    ]
     if unexpected:
-        names = [position_step(name, i) for i, name in enumerate(found) if name in unexpected]
-        raise SerializationError(f"{what}: unexpected {', '.join(n[1:] for n in names)}")
+        raise SerializationError(
+            f"{what} does not fit {cls.__name__}: unexpected {_listed(unexpected)}"
+        )
+
+
+def _listed(names: list[str]) -> str:
+    hidden = len(names) - _SHOWN_ERRORS
+    return ", ".join(names[:_SHOWN_ERRORS]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:
@@ -287,9 +313,7 @@ def _model_decoder(annotation: Any, what: str) -> Callable[[str], Any]:
 
 def _explain(error: PydanticValidationError, what: str) -> str:
     details = error.errors(include_url=False, include_context=False, include_input=False)
-    shown = [f"{what}{_location(d['loc'])} ({d['type']})" for d in details[:_SHOWN_ERRORS]]
-    hidden = len(details) - len(shown)
-    return ", ".join(shown) + (f" and {hidden} more" if hidden else "")
+    return _listed([f"{what}{_location(detail['loc'])} ({detail['type']})" for detail in details])
 
 
 def _location(steps: tuple[int | str, ...]) -> str:

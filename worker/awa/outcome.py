@@ -12,8 +12,9 @@ A handler ends in one of these ways; `classify` is the only place that says what
 Whether a retry is still possible is decided where the outcome is written, by the job's own counts.
 """
 
+import linecache
 import math
-import traceback
+import types
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -155,8 +156,7 @@ def error_text(error: BaseException) -> str:
     lines = [_headline(error)]
     if isinstance(error, BaseExceptionGroup):
         lines += [f"  - {_headline(leaf)}" for leaf in _leaves(error)]
-    frames = "".join(traceback.format_tb(error.__traceback__)).splitlines()
-    lines += frames[-TRACEBACK_LINES:]
+    lines += _frames(error.__traceback__)[-TRACEBACK_LINES:]
     return _storable("\n".join(lines))
 
 
@@ -196,6 +196,19 @@ def _headline(error: BaseException) -> str:
         message = "(the exception has no readable message)"
     name = type(error).__name__
     return f"{name}: {message}" if message else name
+
+
+def _frames(entry: types.TracebackType | None) -> list[str]:
+    # Not the traceback module: it also works out columns, at many times the cost of a failed job.
+    lines = []
+    while entry is not None:
+        code, number = entry.tb_frame.f_code, entry.tb_lineno
+        lines.append(f'  File "{code.co_filename}", line {number}, in {code.co_name}')
+        source = linecache.getline(code.co_filename, number, entry.tb_frame.f_globals).strip()
+        if source:
+            lines.append(f"    {source}")
+        entry = entry.tb_next
+    return lines
 
 
 def _storable(text: str) -> str:
