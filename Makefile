@@ -1,36 +1,64 @@
-# Every target sets up what it needs. `make help` lists them.
+# Every target sets up what it needs; `make help` lists them.
+# ARGS goes to pytest: make test ARGS="tests/worker -k seal"
+
 PYTHON := .venv/bin/python
+MEMBERS := migrations worker operator
+ARGS ?=
+BENCH ?=
+MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint types test test-fast soak bench demo verify build clean
+.PHONY: help setup system-packages lock fmt lint types verify test test-fast soak bench demo \
+    build clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  %-11s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) \
+	    | awk -F'|' '{ printf "  %-16s %s\n", $$1, $$2 }'
 
-setup: ## make .venv with the locked dependencies and the three members
+setup: ## make .venv: the locked dependencies and the three distributions, editable
 	@tools/setup
 
-lock: setup ## resolve the dependencies again into requirements.lock
-	tools/lock
+system-packages: ## install what tests need of the system, or say what is missing
+	@.ci/system-packages
 
-fmt: setup ## format the code and apply the safe lint fixes
+lock: setup ## resolve the dependencies anew into requirements.lock
+	tools/lock --upgrade
+
+fmt: setup ## format the code and apply safe fixes
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
-lint: setup ## every static check: format, lint, types, import layers, sizes, words, lock
+lint: setup types verify ## every static check
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
-	@$(MAKE) --no-print-directory types
-	.venv/bin/lint-imports
+	.venv/bin/lint-imports --no-cache
 	$(PYTHON) tools/check_sizes.py
 	$(PYTHON) tools/check_words.py
-	tools/lock --check
 
 types: setup ## mypy, strict
 	$(PYTHON) -m mypy
 
-test: lint ## everything that proves the code (not soak, not bench)
-	$(PYTHON) -m pytest -n auto
+verify: setup ## fail when a generated file is stale
+	tools/lock --check
 
-test-fast: setup ## tests that need no server and no cluster
-	$(PYTHON) -m pytest -n auto -m "not postgres and not kubernetes and not slow"
+test: lint system-packages ## prove everything: static checks and all tests
+	$(PYTHON) -m pytest -n auto $(ARGS)
+
+test-fast: setup ## the tests that take no cluster and no minutes
+	$(PYTHON) -m pytest -n auto -m "not kubernetes and not slow" $(ARGS)
+
+soak: setup ## randomised proof of the queue for MINUTES=10
+	$(PYTHON) -m bench.soak --minutes $(MINUTES)
+
+bench: setup ## measure against the baseline; BENCH="--help" shows the choices
+	$(PYTHON) -m bench $(BENCH)
+
+demo: setup ## run the main job: thumbnails of a few hundred images, with an embedded PostgreSQL
+	.venv/bin/awa demo
+
+build: setup ## wheels and source archives of the three distributions, in dist/
+	@for member in $(MEMBERS); do (cd $$member && ../$(PYTHON) -m hatchling build -d ../dist) || exit; done
+
+clean: ## remove everything that can be made again (data in .awa/ stays)
+	rm -rf dist .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -20,7 +20,7 @@ SQL_BODY = re.compile(
     r"as\s+(\$\w*\$)(.*?)\2",
     re.IGNORECASE | re.DOTALL,
 )
-QUERY_NAME = re.compile(r"^-- name: *(\w+).*$", re.MULTILINE)
+QUERY_NAME = re.compile(r"^-- name:", re.MULTILINE)
 
 
 def python_findings(path: Path) -> Iterator[str]:
@@ -45,11 +45,10 @@ def sql_findings(path: Path) -> Iterator[str]:
     for found in SQL_BODY.finditer(text):
         if (lines := _filled(found[3])) > SQL_FUNCTION:
             yield f"{found[1]}: {lines} lines, limit {SQL_FUNCTION}"
-    names = list(QUERY_NAME.finditer(text))
-    ends = [name.start() for name in names[1:]] + [len(text)]
-    for name, end in zip(names, ends, strict=True):
-        if (lines := _filled(text[name.end() : end])) > NAMED_QUERY:
-            yield f"query {name[1]}: {lines} lines, limit {NAMED_QUERY}"
+    for query in QUERY_NAME.split(text)[1:]:
+        name, _, body = query.partition("\n")
+        if (lines := _filled(body)) > NAMED_QUERY:
+            yield f"query {name.strip()}: {lines} lines, limit {NAMED_QUERY}"
 
 
 def _filled(text: str) -> int:

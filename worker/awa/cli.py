@@ -1,10 +1,14 @@
 """The `awa` command."""
 
+import sys
 from typing import Annotated
 
 import typer
 
 from awa import __version__
+from awa.environment import conflict
+
+EXIT_USAGE = 2
 
 app = typer.Typer(help="Awa: a PostgreSQL-native job queue.", no_args_is_help=True)
 
@@ -27,6 +31,9 @@ def _root(
 
 def main() -> None:
     """Run the command line (entry point of the distribution)."""
+    if (problem := conflict()) is not None:
+        print(problem, file=sys.stderr)
+        sys.exit(EXIT_USAGE)
     app()
 
 
