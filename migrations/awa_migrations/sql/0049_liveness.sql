@@ -1,0 +1,304 @@
+-- kind: expand
+-- locks: none on existing objects; creates new ones only
+-- previous release: none exists
+--
+-- Who is alive, and what happens to the attempts of who is not. Each process start is an identity of its own. A worker is
+-- dead when its heartbeat is stale or somebody who knows says so; false alarms are harmless, because every end of
+-- an attempt has the same guard. settled_below: every claim of this worker below that number is known to be closed,
+-- so sweeps look only at what came after.
+
+create function {schema}.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[],
+                                            p_kinds text[], p_stale_after interval)
+returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_worker bigint;
+    v_queue text;
+begin
+    foreach v_queue in array p_queues loop
+        perform {schema}.lane_of(v_queue, 2::smallint);
+    end loop;
+    insert into {schema}.runtime_instances (name, version, host, pid, queues, kinds, stale_after, settled_below)
+    values (p_name, p_version, p_host, p_pid, p_queues, p_kinds, p_stale_after,
+            coalesce(pg_sequence_last_value('{schema}.claim_id'), 0))
+    returning worker_id into v_worker;
+    -- Jobs handed back because nobody knew their kind become due now that somebody does.
+    update {schema}.deferred_jobs set run_at = clock_timestamp() where reason = 'unknown_kind' and kind = any (p_kinds);
+    return v_worker;
+end $$;
+
+-- Open claims of a worker above its watermark, oldest first, at most p_limit rows.
+create function {schema}.unsettled(p_worker bigint, p_above bigint, p_until timestamptz, p_limit integer)
+returns {schema}.open_claim[]
+language plpgsql volatile
+as $$
+declare
+    v_slots smallint[];
+    v_claims bigint[];
+begin
+    select array_agg(distinct c.slot), array_agg(c.claim_id order by c.claim_id) into v_slots, v_claims
+      from (select c.slot, c.claim_id from {schema}.claim_batches c
+             where c.worker_id = p_worker and c.claim_id > p_above and c.claimed_at <= p_until and not isempty(c.items)
+               and c.items <> coalesce((
+                   select range_agg(r) from (
+                       select items from {schema}.receipt_completion_batches e where e.slot = c.slot and e.claim_id = c.claim_id
+                       union all
+                       select items from {schema}.claim_closures e where e.slot = c.slot and e.claim_id = c.claim_id) e,
+                       unnest(e.items) r), '{}')
+             order by c.claim_id limit p_limit) c;
+    if v_claims is null then
+        return '{}';
+    end if;
+    return {schema}.open_claims(v_slots, p_worker, v_claims, null);
+end $$;
+
+-- Ends what is open of a worker's claims. Items named in p_started count as crashed attempts; all others go back at once
+-- and uncounted, but at most max_attempts times in a row. p_keep: claims that are held and must be left alone.
+create function {schema}.end_open(p_claims {schema}.open_claim[], p_started_claims bigint[], p_started_seqs bigint[],
+                                  p_error text)
+returns integer
+language plpgsql volatile
+as $$
+declare
+    v_ends {schema}.ending[];
+begin
+    v_ends := array(
+        select {schema}.ending_of(c, s.seq,
+                   case when st.claim is not null or coalesce((r.payload ->> 'returns')::integer, 0) >= r.max_attempts
+                        then 'rescue' else 'give_back' end,
+                   null, coalesce(p_error, 'given back too often without being started'))
+          from unnest(p_claims) c
+          cross join lateral (select seq from unnest(c.open) i, generate_series(lower(i), upper(i) - 1) seq) s
+          join {schema}.ready_entries r on r.slot = c.slot and r.lane_id = c.lane_id and r.lane_seq = s.seq
+          left join unnest(p_started_claims, p_started_seqs) st(claim, seq) on st.claim = c.claim_id and st.seq = s.seq);
+    perform {schema}.end_attempts(v_ends);
+    return cardinality(v_ends);
+end $$;
+
+create function {schema}.end_leases(p_worker bigint, p_error text) returns integer
+language plpgsql volatile
+as $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_lease {schema}.leases;
+    v_moves {schema}.moving[] := '{}';
+begin
+    for v_lease in select * from {schema}.leases where worker_id = p_worker and state = 'running'
+                    order by claim_id, lane_seq for update skip locked loop
+        v_moves := v_moves || {schema}.decide({schema}.moving_lease(v_lease),
+            row(null, v_lease.claim_id, v_lease.lane_id, v_lease.lane_seq, 'rescue', null, p_error, null, null, null, null,
+                null, null)::{schema}.ending, v_now);
+    end loop;
+    delete from {schema}.leases l using unnest(v_moves) m where l.job_id = m.job_id;
+    perform {schema}.place({schema}.move_keys(v_moves, 'running', v_now), v_now);
+    return cardinality(v_moves);
+end $$;
+
+-- Once an interval for each process: it is alive, holds these claims, and runs these items. A claim of its own that it does
+-- not name and that is older than p_grace (an answer lost on the way) goes back. False: the caller has been declared
+-- dead and must start again under a new identity.
+create function {schema}.heartbeat_v1(p_worker bigint, p_held bigint[], p_started_claims bigint[], p_started_seqs bigint[],
+                                      p_grace interval, out alive boolean, out given_back integer)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_below bigint;
+    v_until timestamptz := clock_timestamp() - p_grace;
+    v_lost {schema}.open_claim[];
+    v_newest bigint;
+    -- A claim that is still committing may have a smaller number than one that is visible. Claims run under a statement limit
+    -- of 30 seconds, so the watermark follows at twice that distance.
+    v_quiet timestamptz := clock_timestamp() - greatest(p_grace, interval '60 seconds');
+begin
+    given_back := 0;
+    update {schema}.runtime_instances
+       set last_seen = clock_timestamp(), started_claims = p_started_claims, started_seqs = p_started_seqs
+     where worker_id = p_worker and dead_at is null returning settled_below into v_below;
+    alive := found;
+    if not alive then
+        return;
+    end if;
+    v_lost := array(select c from unnest({schema}.unsettled(p_worker, v_below, v_until, 10000)) c
+                     where c.claim_id <> all (p_held) and not isempty(c.open));
+    given_back := {schema}.end_open(v_lost, '{}', '{}', null);
+    select max(claim_id) into v_newest from {schema}.claim_batches
+     where worker_id = p_worker and claim_id > v_below and claimed_at <= v_quiet;
+    v_newest := least(v_newest, (select min(h) - 1 from unnest(p_held) h));
+    if v_newest > v_below and cardinality(v_lost) < 10000 then
+        update {schema}.runtime_instances set settled_below = v_newest where worker_id = p_worker;
+    end if;
+end $$;
+
+-- Gives back the claim whose answer was lost on the way: the caller drew the token and knows nothing else of it.
+create function {schema}.give_back_v1(p_worker bigint, p_token bigint) returns integer
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    v_slots smallint[];
+    v_claims bigint[];
+begin
+    select array_agg(slot), array_agg(claim_id order by claim_id) into v_slots, v_claims
+      from (select slot, claim_id, token from {schema}.claim_batches where worker_id = p_worker
+             order by claim_id desc limit 64) c
+     where token = p_token;
+    if v_claims is null then
+        return 0;
+    end if;
+    return {schema}.end_open({schema}.open_claims(v_slots, p_worker, v_claims, array_fill(p_token, array[cardinality(v_claims)])),
+                             '{}', '{}', null);
+end $$;
+
+-- Somebody who knows says that a worker is gone: its supervisor, or whoever saw its pod go.
+create function {schema}.mark_dead_v1(p_worker bigint, p_reason text) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update {schema}.runtime_instances set dead_at = clock_timestamp(), dead_reason = p_reason
+     where worker_id = p_worker and dead_at is null;
+    return found;
+end $$;
+
+-- The exact end of a dead process, from its recorder: started attempts crashed, all others go back at once.
+create function {schema}.settle_v1(p_worker bigint, p_reason text, p_started_claims bigint[], p_started_seqs bigint[])
+returns integer
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    v_below bigint;
+begin
+    perform {schema}.mark_dead_v1(p_worker, p_reason);
+    select settled_below into v_below from {schema}.runtime_instances where worker_id = p_worker;
+    return {schema}.end_open({schema}.unsettled(p_worker, coalesce(v_below, 0), 'infinity', 1000000), p_started_claims,
+                             p_started_seqs, 'worker process died: ' || p_reason)
+         + {schema}.end_leases(p_worker, 'worker process died: ' || p_reason);
+end $$;
+
+-- Takes the work of workers that are stale, marked dead, or unknown.
+create function {schema}.rescue_v1() returns table (worker_id bigint, rescued integer)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    v_row record;
+    v_claims {schema}.open_claim[];
+begin
+    insert into {schema}.runtime_instances (worker_id, name, version, host, pid, queues, kinds, stale_after, dead_at,
+                                            dead_reason)
+    overriding system value
+    select w.worker_id, '', '', '', 0, '{}', '{}', interval '0', clock_timestamp(), 'unknown owner'
+      from {schema}.claiming_workers() w
+     where not exists (select from {schema}.runtime_instances i where i.worker_id = w.worker_id)
+    on conflict do nothing;
+    update {schema}.runtime_instances set dead_at = clock_timestamp(), dead_reason = 'heartbeat stale'
+     where dead_at is null and last_seen < clock_timestamp() - stale_after;
+    for v_row in select i.worker_id, i.settled_below, i.started_claims, i.started_seqs, i.dead_reason
+                   from {schema}.runtime_instances i
+                  where dead_at is not null and settled_below < coalesce(pg_sequence_last_value('{schema}.claim_id'), 0)
+                  order by i.worker_id for update skip locked loop
+        v_claims := {schema}.unsettled(v_row.worker_id, v_row.settled_below, 'infinity', 10000);
+        rescued := {schema}.end_open(v_claims, v_row.started_claims, v_row.started_seqs,
+                       case when v_row.dead_reason = 'heartbeat stale' then 'heartbeat stale: worker presumed dead'
+                            else 'worker died: ' || coalesce(v_row.dead_reason, '') end)
+                 + {schema}.end_leases(v_row.worker_id, 'heartbeat stale: worker presumed dead');
+        worker_id := v_row.worker_id;
+        -- Past this age no claim of a dead worker can still be on its way: claims have a statement limit.
+        update {schema}.runtime_instances i set settled_below = pg_sequence_last_value('{schema}.claim_id')
+         where i.worker_id = v_row.worker_id and cardinality(v_claims) = 0
+           and i.dead_at < clock_timestamp() - interval '10 minutes';
+        if rescued > 0 then
+            return next;
+        end if;
+    end loop;
+end $$;
+
+-- Distinct owners of claims in the ring, by skipping through the index.
+create function {schema}.claiming_workers() returns table (worker_id bigint)
+language plpgsql volatile
+as $$
+#variable_conflict use_column
+begin
+    worker_id := 0;
+    loop
+        worker_id := (select c.worker_id from {schema}.claim_batches c where c.worker_id > claiming_workers.worker_id
+                       order by c.worker_id limit 1);
+        exit when worker_id is null;
+        return next;
+    end loop;
+end $$;
+
+-- Attempts whose hard deadline has passed, worker by worker.
+create function {schema}.rescue_overdue_v1() returns table (job_id bigint, claim_id bigint, worker_id bigint)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    v_worker record;
+    v_claims {schema}.open_claim[];
+    v_now timestamptz := clock_timestamp();
+    v_moves {schema}.moving[];
+begin
+    for v_worker in select i.worker_id, i.settled_below from {schema}.runtime_instances i where i.dead_at is null
+                     order by i.worker_id loop
+        v_claims := array(select c from unnest({schema}.overdue(v_worker.worker_id, v_worker.settled_below, v_now)) c);
+        v_moves := {schema}.end_attempts(array(
+            select {schema}.ending_of(c, seq, 'rescue', null, 'hard deadline exceeded')
+              from unnest(v_claims) c, unnest(c.open) i, generate_series(lower(i), upper(i) - 1) seq));
+        return query select m.job_id, m.claim_id, v_worker.worker_id from unnest(v_moves) m;
+    end loop;
+    return query select * from {schema}.overdue_leases(v_now);
+end $$;
+
+create function {schema}.overdue(p_worker bigint, p_above bigint, p_now timestamptz) returns {schema}.open_claim[]
+language plpgsql volatile
+as $$
+declare
+    v_slots smallint[];
+    v_claims bigint[];
+begin
+    select array_agg(distinct slot), array_agg(claim_id order by claim_id) into v_slots, v_claims
+      from {schema}.claim_batches
+     where worker_id = p_worker and claim_id > p_above and deadline_at <= p_now;
+    if v_claims is null then
+        return '{}';
+    end if;
+    return {schema}.open_claims(v_slots, p_worker, v_claims, null);
+end $$;
+
+create function {schema}.overdue_leases(p_now timestamptz)
+returns table (job_id bigint, claim_id bigint, worker_id bigint)
+language plpgsql volatile
+as $$
+#variable_conflict use_column
+declare
+    v_lease {schema}.leases;
+    v_moves {schema}.moving[] := '{}';
+begin
+    for v_lease in select l.* from {schema}.leases l where l.deadline_at <= p_now order by l.claim_id, l.lane_seq
+                      for update skip locked loop
+        v_moves := v_moves || {schema}.decide({schema}.moving_lease(v_lease),
+            row(null, v_lease.claim_id, v_lease.lane_id, v_lease.lane_seq, 'rescue', null, 'hard deadline exceeded', null,
+                null, null, null, null, null)::{schema}.ending, p_now);
+        job_id := v_lease.job_id;
+        claim_id := v_lease.claim_id;
+        worker_id := v_lease.worker_id;
+        return next;
+    end loop;
+    delete from {schema}.leases l using unnest(v_moves) m where l.job_id = m.job_id;
+    perform {schema}.place({schema}.move_keys(v_moves, 'running', p_now), p_now);
+end $$;

@@ -1,0 +1,485 @@
+-- kind: expand
+-- locks: none on existing objects; creates new ones only
+-- previous release: none exists
+--
+-- Reads and single-job administration. Reads are STABLE, so each sees one snapshot, in which every job is in exactly one
+-- place. Single-job actions look again under the lock that decides: the lane's for ready jobs, the claim row's for
+-- running ones, the row's own for all others.
+
+create type {schema}.job_row as (
+    id bigint, kind text, queue text, args jsonb, state {schema}.job_state, priority smallint, attempt smallint,
+    run_lease bigint, max_attempts smallint, run_at timestamptz, deadline_at timestamptz, attempted_at timestamptz,
+    finalized_at timestamptz, created_at timestamptz, unique_key bytea, unique_mask smallint, payload jsonb,
+    lane_id integer, slot smallint, lane_seq bigint, worker_id bigint);
+
+create view {schema}.terminal_jobs as
+select d.job_id as id, d.kind, l.queue, d.args, d.state, l.priority, d.attempt, d.run_lease, d.max_attempts, d.run_at,
+       null::timestamptz as deadline_at, d.attempted_at, d.finalized_at, d.created_at, d.unique_key, d.unique_mask,
+       d.payload
+  from {schema}.done_entries d join {schema}.lanes l on l.lane_id = d.lane_id
+union all
+select r.job_id, r.kind, l.queue, r.args, 'completed'::{schema}.job_state, l.priority, (r.attempt + 1)::smallint, e.claim_id,
+       r.max_attempts, coalesce(r.run_at, r.created_at), null, e.claimed_at, e.finalized_at, r.created_at, r.unique_key,
+       r.unique_mask, r.payload - 'progress' - 'returns'
+  from {schema}.receipt_completion_batches e
+  join {schema}.lanes l on l.lane_id = e.lane_id
+ cross join lateral unnest(e.items) i
+ cross join lateral generate_series(lower(i), upper(i) - 1) s(seq)
+  join {schema}.ready_entries r on r.slot = e.slot and r.lane_id = e.lane_id and r.lane_seq = s.seq
+ where not exists (select from {schema}.completion_tombstones t
+                    where t.slot = e.slot and t.claim_id = e.claim_id and t.items @> s.seq);
+
+-- The claim that holds a place of a lane, if any.
+create function {schema}.claim_at(p_slot smallint, p_lane integer, p_seq bigint) returns {schema}.claim_batches
+language plpgsql stable
+set enable_seqscan = off
+set enable_sort = off
+as $$
+declare
+    v_claim {schema}.claim_batches;
+begin
+    select * into v_claim from {schema}.claim_batches
+     where slot = p_slot and lane_id = p_lane and next_seq > p_seq and items @> p_seq
+     order by next_seq, claim_id limit 1;
+    return v_claim;
+end $$;
+
+-- A body of the ring as a job, or NULL when the job has moved on from this place.
+create function {schema}.ring_job(p_body {schema}.ready_entries) returns {schema}.job_row
+language plpgsql stable
+set enable_seqscan = off
+as $$
+declare
+    v_job {schema}.job_row;
+    v_claim {schema}.claim_batches;
+begin
+    select l.queue, l.priority into v_job.queue, v_job.priority from {schema}.lanes l where l.lane_id = p_body.lane_id;
+    v_job.id := p_body.job_id;
+    v_job.kind := p_body.kind;
+    v_job.args := p_body.args;
+    v_job.attempt := p_body.attempt;
+    v_job.max_attempts := p_body.max_attempts;
+    v_job.run_at := coalesce(p_body.run_at, p_body.created_at);
+    v_job.created_at := p_body.created_at;
+    v_job.unique_key := p_body.unique_key;
+    v_job.unique_mask := p_body.unique_mask;
+    v_job.payload := nullif(p_body.payload - 'returns', '{}');
+    v_job.lane_id := p_body.lane_id;
+    v_job.slot := p_body.slot;
+    v_job.lane_seq := p_body.lane_seq;
+    v_job.run_lease := 0;
+    v_claim := {schema}.claim_at(p_body.slot, p_body.lane_id, p_body.lane_seq);
+    if v_claim.claim_id is null then
+        if exists (select from {schema}.ready_tombstones t where t.slot = p_body.slot and t.lane_id = p_body.lane_id
+                      and t.last_seq >= p_body.lane_seq and t.items @> p_body.lane_seq) then
+            return null;
+        end if;
+        v_job.state := 'available';
+        return v_job;
+    end if;
+    v_job.run_lease := v_claim.claim_id;
+    v_job.attempt := p_body.attempt + 1;
+    v_job.attempted_at := v_claim.claimed_at;
+    v_job.deadline_at := v_claim.deadline_at;
+    v_job.worker_id := v_claim.worker_id;
+    select e.finalized_at into v_job.finalized_at from {schema}.receipt_completion_batches e
+     where e.slot = p_body.slot and e.claim_id = v_claim.claim_id and e.items @> p_body.lane_seq;
+    if found then
+        if exists (select from {schema}.completion_tombstones t where t.slot = p_body.slot
+                      and t.claim_id = v_claim.claim_id and t.items @> p_body.lane_seq) then
+            return null;
+        end if;
+        v_job.state := 'completed';
+        v_job.payload := nullif(v_job.payload - 'progress', '{}');
+        return v_job;
+    end if;
+    if exists (select from {schema}.claim_closures c where c.slot = p_body.slot and c.claim_id = v_claim.claim_id
+                  and c.items @> p_body.lane_seq) then
+        return null;
+    end if;
+    v_job.state := 'running';
+    return v_job;
+end $$;
+
+create function {schema}.find_job(p_id bigint) returns {schema}.job_row
+language plpgsql stable
+set enable_seqscan = off
+as $$
+declare
+    v_job {schema}.job_row;
+    v_body {schema}.ready_entries;
+begin
+    select d.job_id, d.kind, l.queue, d.args, d.state, l.priority, d.attempt, d.run_lease, d.max_attempts, d.run_at, null,
+           null, d.finalized_at, d.created_at, d.unique_key, d.unique_mask, nullif(d.payload - 'returns', '{}'), d.lane_id,
+           null, null, null
+      into v_job from {schema}.deferred_jobs d join {schema}.lanes l on l.lane_id = d.lane_id where d.job_id = p_id;
+    if found then return v_job; end if;
+    select d.job_id, d.kind, l.queue, d.args, d.state, l.priority, d.attempt, d.claim_id, d.max_attempts,
+           coalesce(d.run_at, d.created_at), d.deadline_at, d.claimed_at, null, d.created_at, d.unique_key, d.unique_mask,
+           d.payload, d.lane_id, null, d.lane_seq, d.worker_id
+      into v_job from {schema}.leases d join {schema}.lanes l on l.lane_id = d.lane_id where d.job_id = p_id;
+    if found then return v_job; end if;
+    select d.job_id, d.kind, l.queue, d.args, d.state, l.priority, d.attempt, d.run_lease, d.max_attempts, d.run_at, null,
+           d.attempted_at, d.finalized_at, d.created_at, d.unique_key, d.unique_mask, d.payload, d.lane_id, null, null, null
+      into v_job from {schema}.done_entries d join {schema}.lanes l on l.lane_id = d.lane_id where d.job_id = p_id;
+    if found then return v_job; end if;
+    for v_body in
+        select * from {schema}.ready_entries where job_id = p_id and job_id <> lane_seq * 1024 + lane_id
+        union all
+        select * from {schema}.ready_entries where lane_id = (p_id % 1024)::integer and lane_seq = p_id / 1024 and job_id = p_id
+    loop
+        v_job := {schema}.ring_job(v_body);
+        if v_job.id is not null then return v_job; end if;
+    end loop;
+    return null;
+end $$;
+
+create function {schema}.get_job_v1(p_id bigint) returns setof {schema}.job_row
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_job {schema}.job_row := {schema}.find_job(p_id);
+begin
+    if v_job.id is not null then
+        return next v_job;
+    end if;
+end $$;
+
+-- Unclaimed bodies of a lane in the order in which they would be claimed, at most p_limit.
+create function {schema}.available_bodies(p_lane integer, p_kind text, p_limit bigint) returns setof {schema}.ready_entries
+language plpgsql stable
+set enable_seqscan = off
+set enable_sort = off
+as $$
+declare
+    v_look {schema}.lane_look := {schema}.cursor_of(p_lane, {schema}.current_slot());
+    v_holes int8multirange;
+    v_tombs int8multirange;
+begin
+    v_holes := v_look.holes_old + v_look.holes_new
+        + coalesce((select range_agg(h) from {schema}.lane_holes s, unnest(s.holes) h where s.lane_id = p_lane), '{}');
+    select coalesce(range_agg(i), '{}') into v_tombs from {schema}.ready_tombstones t, unnest(t.items) i
+     where t.lane_id = p_lane and t.last_seq >= least(v_look.next_seq, lower(v_holes));
+    return query
+    select r.* from unnest(v_holes) h
+      cross join lateral (select * from {schema}.ready_entries r where r.lane_id = p_lane and r.lane_seq >= lower(h)
+                             and r.lane_seq < upper(h) and not v_tombs @> r.lane_seq
+                             and (p_kind is null or r.kind = p_kind)) r limit p_limit;
+    return query
+    select * from {schema}.ready_entries r where r.lane_id = p_lane and r.lane_seq >= v_look.next_seq
+       and not v_tombs @> r.lane_seq and (p_kind is null or r.kind = p_kind) order by r.lane_seq limit p_limit;
+end $$;
+
+-- Open items of ring claims, from one snapshot and without locks.
+create function {schema}.open_items() returns table (slot smallint, claim_id bigint, lane_id integer, worker_id bigint,
+                                                     claimed_at timestamptz, open int8multirange)
+language plpgsql stable
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select o.slot, o.claim_id, o.lane_id, o.worker_id, o.claimed_at, o.open
+      from {schema}.runtime_instances i
+     cross join lateral (
+           select c.slot, c.claim_id, c.lane_id, c.worker_id, c.claimed_at, c.items - coalesce((
+                      select range_agg(r) from (
+                          select items from {schema}.receipt_completion_batches e
+                           where e.slot = c.slot and e.claim_id = c.claim_id
+                          union all
+                          select items from {schema}.claim_closures e
+                           where e.slot = c.slot and e.claim_id = c.claim_id) e, unnest(e.items) r), '{}') as open
+             from {schema}.claim_batches c
+            where c.worker_id = i.worker_id and c.claim_id > i.settled_below and not isempty(c.items)) o
+     where not isempty(o.open);
+end $$;
+
+-- Exact counts of every queue, each job once. Cost follows what waits and runs, not history.
+create function {schema}.queue_counts_v1(p_queue text default null)
+returns table (queue text, paused boolean, scheduled bigint, available bigint, running bigint, waiting_external bigint,
+               retryable bigint, completed bigint, failed bigint, cancelled bigint, oldest_available_at timestamptz,
+               unknown_kinds text[])
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with lane as (
+        select l.lane_id, l.queue from {schema}.lanes l where l.queue is not null and (p_queue is null or l.queue = p_queue)
+    ), part as (
+        select lane_id, 'available' as state, count(*) as n, min(coalesce(b.run_at, b.created_at)) as oldest
+          from lane cross join lateral (select run_at, created_at
+                                          from {schema}.available_bodies(lane.lane_id, null, 9223372036854775807)) b group by lane_id
+        union all
+        select lane_id, 'running', sum({schema}.size_of(open)), null from {schema}.open_items() group by lane_id
+        union all
+        select lane_id, state::text, count(*), null from {schema}.leases group by lane_id, state
+        union all
+        select lane_id, state::text, count(*), null from {schema}.deferred_jobs group by lane_id, state
+        union all
+        select lane_id, state::text, count(*), null from {schema}.done_entries group by lane_id, state
+        union all
+        select lane_id, 'completed', sum(completed_count), null from {schema}.receipt_completion_batches group by lane_id
+        union all
+        select lane_id, 'completed', -sum(tomb_count), null from {schema}.completion_tombstones group by lane_id
+        union all
+        select lane_id, state::text, removed, null from {schema}.lane_totals
+    )
+    select m.queue, m.paused,
+           coalesce(sum(n) filter (where state = 'scheduled'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'available'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'running'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'waiting_external'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'retryable'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'completed'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'failed'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'cancelled'), 0)::bigint,
+           min(oldest),
+           (select array_agg(distinct d.kind) from {schema}.deferred_jobs d join lane l on l.lane_id = d.lane_id
+             where d.reason = 'unknown_kind' and l.queue = m.queue)
+      from {schema}.queue_meta m left join lane on lane.queue = m.queue left join part on part.lane_id = lane.lane_id
+     where p_queue is null or m.queue = p_queue
+     group by m.queue, m.paused order by m.queue;
+end $$;
+
+-- Identities of jobs in one state, next or newest first. Completed jobs are looked for in the newest 10,000 batches.
+create function {schema}.jobs_in(p_state {schema}.job_state, p_kind text, p_queue text, p_limit integer)
+returns table (id bigint)
+language plpgsql stable
+as $$
+#variable_conflict use_column
+declare
+    v_lanes integer[] := array(select lane_id from {schema}.lanes
+                                where queue is not null and (p_queue is null or queue = p_queue) order by lane_id);
+begin
+    case p_state
+    when 'scheduled', 'retryable' then
+        return query select job_id from {schema}.deferred_jobs
+            where state = p_state and lane_id = any (v_lanes) and (p_kind is null or kind = p_kind)
+            order by run_at, job_id limit p_limit;
+    when 'available' then
+        return query select b.job_id from unnest(v_lanes) lane
+            cross join lateral {schema}.available_bodies(lane, p_kind, p_limit) b limit p_limit;
+    when 'running', 'waiting_external' then
+        return query select job_id from {schema}.leases
+            where state = p_state and lane_id = any (v_lanes) and (p_kind is null or kind = p_kind) limit p_limit;
+        if p_state = 'running' then
+            return query select r.job_id from {schema}.open_items() o, unnest(o.open) i, generate_series(lower(i), upper(i) - 1) q(seq),
+                   {schema}.ready_entries r
+             where o.lane_id = any (v_lanes) and r.slot = o.slot and r.lane_id = o.lane_id and r.lane_seq = q.seq
+               and (p_kind is null or r.kind = p_kind) limit p_limit;
+        end if;
+    when 'completed' then
+        return query select n.id from (
+            select d.job_id as id, d.finalized_at from {schema}.done_entries d
+             where d.state = 'completed' and d.lane_id = any (v_lanes) and (p_kind is null or d.kind = p_kind)
+            union all
+            select r.job_id, e.finalized_at
+              from (select * from {schema}.receipt_completion_batches where lane_id = any (v_lanes)
+                     order by finalized_at desc limit case when p_kind is null then p_limit else 10000 end) e,
+                   unnest(e.items) i, generate_series(lower(i), upper(i) - 1) q(seq), {schema}.ready_entries r
+             where r.slot = e.slot and r.lane_id = e.lane_id and r.lane_seq = q.seq and (p_kind is null or r.kind = p_kind)
+        ) n order by n.finalized_at desc, n.id desc limit p_limit;
+    else
+        return query select job_id from {schema}.done_entries
+            where state = p_state and lane_id = any (v_lanes) and (p_kind is null or kind = p_kind)
+            order by finalized_at desc limit p_limit;
+    end case;
+end $$;
+
+-- Jobs of one state, or of all states in turn; bounded, and without outputs.
+create function {schema}.list_jobs_v1(p_state {schema}.job_state, p_kind text, p_queue text, p_limit integer)
+returns setof {schema}.job_row
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+declare
+    v_state {schema}.job_state;
+    v_left integer := least(p_limit, 10000);
+    v_count integer;
+begin
+    foreach v_state in array case when p_state is not null then array[p_state] else array['running', 'waiting_external',
+        'available', 'retryable', 'scheduled', 'failed', 'cancelled', 'completed']::{schema}.job_state[] end loop
+        return query select j.* from {schema}.jobs_in(v_state, p_kind, p_queue, v_left) n
+            cross join lateral {schema}.find_job(n.id) j where j.state = v_state limit v_left;
+        get diagnostics v_count = row_count;
+        v_left := v_left - v_count;
+        exit when v_left <= 0;
+    end loop;
+end $$;
+
+create function {schema}.require_short_transaction(p_what text) returns void
+language plpgsql volatile
+as $$
+begin
+    if transaction_timestamp() <> statement_timestamp() then
+        raise exception '% holds up the lane and must be a transaction of its own', p_what using errcode = '25001';
+    end if;
+end $$;
+
+create function {schema}.job_to_move(p_job {schema}.job_row, p_state {schema}.job_state) returns {schema}.moving
+language plpgsql immutable
+as $$
+declare
+    v_move {schema}.moving;
+begin
+    v_move.claim_id := p_job.run_lease;
+    v_move.lane_id := p_job.lane_id;
+    v_move.job_id := p_job.id;
+    v_move.kind := p_job.kind;
+    v_move.args := p_job.args;
+    v_move.run_at := p_job.run_at;
+    v_move.created_at := p_job.created_at;
+    v_move.claimed_at := p_job.attempted_at;
+    v_move.max_attempts := p_job.max_attempts;
+    v_move.unique_key := p_job.unique_key;
+    v_move.unique_mask := p_job.unique_mask;
+    v_move.payload := p_job.payload;
+    v_move.attempt_after := p_job.attempt;
+    v_move.state := p_state;
+    return v_move;
+end $$;
+
+-- Cancels a job that has not ended. A running attempt loses its claim at once and its worker is told. Answers the state that
+-- it was found in; a job that had ended is left as it is.
+create function {schema}.cancel_v1(p_id bigint) returns {schema}.job_state
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_job {schema}.job_row;
+    v_claims {schema}.open_claim[];
+    v_gone integer;
+    v_now timestamptz := clock_timestamp();
+begin
+    perform {schema}.require_short_transaction('cancel');
+    for i in 1 .. 20 loop
+        v_job := {schema}.find_job(p_id);
+        if v_job.id is null or v_job.state in ('completed', 'failed', 'cancelled') then
+            return v_job.state;
+        elsif v_job.state in ('scheduled', 'retryable') then
+            delete from {schema}.deferred_jobs where job_id = p_id;
+            get diagnostics v_gone = row_count;
+        elsif v_job.slot is null then
+            delete from {schema}.leases where job_id = p_id and claim_id = v_job.run_lease;
+            get diagnostics v_gone = row_count;
+        elsif v_job.state = 'available' then
+            perform pg_advisory_xact_lock(hashtext('{schema_name}'), v_job.lane_id);
+            v_gone := 0;
+            if ({schema}.find_job(p_id)).lane_seq = v_job.lane_seq and ({schema}.find_job(p_id)).state = 'available' then
+                perform {schema}.entomb(v_job.lane_id, v_job.slot, array[v_job.lane_seq], 'cancelled');
+                v_gone := 1;
+            end if;
+        else
+            v_claims := array(select c from unnest({schema}.open_claims(array[v_job.slot], v_job.worker_id,
+                                  array[v_job.run_lease], null)) c where c.open @> v_job.lane_seq);
+            v_gone := 0;
+            if cardinality(v_claims) = 1 then
+                perform {schema}.end_attempts(array[{schema}.ending_of(v_claims[1], v_job.lane_seq, 'admin_cancel')]);
+                perform pg_notify('{schema_name}:cancel', json_build_object('job_id', p_id, 'run_lease', v_job.run_lease)::text);
+                return v_job.state;
+            end if;
+        end if;
+        if v_gone > 0 then
+            perform {schema}.place({schema}.move_keys(array[{schema}.job_to_move(v_job, 'cancelled')], v_job.state, v_now), v_now);
+            if v_job.state = 'running' then
+                perform pg_notify('{schema_name}:cancel', json_build_object('job_id', p_id, 'run_lease', v_job.run_lease)::text);
+            end if;
+            return v_job.state;
+        end if;
+    end loop;
+    raise exception 'job % keeps moving; try again', p_id using errcode = '55006';
+end $$;
+
+-- Runs a failed or cancelled job again from attempt 0, or a waiting one now. Errors are kept. Answers the state that it was
+-- found in; other states are left as they are.
+create function {schema}.retry_v1(p_id bigint) returns {schema}.job_state
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_job {schema}.job_row := {schema}.find_job(p_id);
+    v_moves {schema}.moving[];
+    v_now timestamptz := clock_timestamp();
+begin
+    perform {schema}.require_short_transaction('retry');
+    if v_job.state in ('scheduled', 'retryable') then
+        update {schema}.deferred_jobs set run_at = v_now where job_id = p_id and run_at > v_now;
+    elsif v_job.state in ('failed', 'cancelled') then
+        delete from {schema}.done_entries where job_id = p_id and state = v_job.state;
+        if found then
+            v_moves := array[{schema}.job_to_move(v_job, 'available')];
+            v_moves[1].attempt_after := 0;
+            v_moves := {schema}.move_keys(v_moves, v_job.state, v_now);
+            if v_moves[1].state <> 'available' then
+                raise exception 'a newer job holds the unique key of job %', p_id
+                    using errcode = '23505', constraint = 'idx_awa_jobs_unique';
+            end if;
+            perform {schema}.place(v_moves, v_now);
+        end if;
+    end if;
+    return v_job.state;
+end $$;
+
+create function {schema}.pause_queue_v1(p_queue text, p_by text) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into {schema}.queue_meta as q (queue, paused, paused_at, paused_by) values (p_queue, true, clock_timestamp(), p_by)
+    on conflict (queue) do update set paused = true, paused_at = coalesce(q.paused_at, clock_timestamp()),
+                                      paused_by = coalesce(q.paused_by, p_by);
+end $$;
+
+create function {schema}.resume_queue_v1(p_queue text) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_id integer;
+begin
+    update {schema}.queue_meta set paused = false, paused_at = null, paused_by = null where queue = p_queue and paused
+    returning queue_id into v_id;
+    if v_id is not null then
+        perform {schema}.wake(v_id);
+    end if;
+    return v_id is not null;
+end $$;
+
+-- Signals for scaling, cheap enough to ask every few seconds: ready is what the lanes' numbers say, not a count.
+create function {schema}.signals_v1(p_queues text[], p_lead interval)
+returns table (queue text, ready bigint, running bigint, oldest_ready_seconds double precision, due_soon bigint,
+               orphaned bigint)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select m.queue,
+           coalesce((select sum(c.n) from {schema}.lanes l cross join lateral (
+                        select count(*) as n from {schema}.available_bodies(l.lane_id, null, 10000)) c
+                      where l.queue = m.queue and not m.paused), 0)::bigint,
+           coalesce((select sum({schema}.size_of(o.open)) from {schema}.open_items() o
+                       join {schema}.lanes l on l.lane_id = o.lane_id where l.queue = m.queue), 0)::bigint
+               + (select count(*) from {schema}.leases e join {schema}.lanes l on l.lane_id = e.lane_id where l.queue = m.queue),
+           coalesce((select max(extract(epoch from clock_timestamp() - h.at)) from {schema}.lanes l cross join lateral (
+                        select coalesce(b.run_at, b.created_at) as at
+                          from {schema}.available_bodies(l.lane_id, null, 1) b) h
+                      where l.queue = m.queue and not m.paused), 0)::double precision,
+           (select count(*) from {schema}.lanes l cross join lateral (
+                select from {schema}.deferred_jobs d where d.lane_id = l.lane_id and d.run_at <= clock_timestamp() + p_lead
+                   and d.reason <> 'unknown_kind' limit 10000) d
+             where l.queue = m.queue and not m.paused),
+           coalesce((select sum({schema}.size_of(o.open)) from {schema}.open_items() o
+                       join {schema}.lanes l on l.lane_id = o.lane_id
+                       join {schema}.runtime_instances i on i.worker_id = o.worker_id
+                      where l.queue = m.queue and (i.dead_at is not null or i.last_seen < clock_timestamp() - i.stale_after)),
+                    0)::bigint
+      from {schema}.queue_meta m where m.queue = any (p_queues);
+end $$;
