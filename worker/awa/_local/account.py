@@ -18,8 +18,8 @@ from awa._local.errors import DataUnreachable, ServerUserMissing
 
 CANDIDATES = ("postgres", "nobody")
 TRIAL_LIMIT_SECONDS = 30.0
-# Nothing of the caller's environment may reach the server: PG… variables change what it does.
-CLEAN_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+# Where a program finds its libraries: an interpreter or a server may need it to run at all.
+LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,12 @@ class ServerUser:
 def running_as_root() -> bool:
     """Say whether this process has root's rights."""
     return os.geteuid() == 0
+
+
+def clean_environment() -> dict[str, str]:
+    """Return the environment for the server: nothing of ours, whose PG… variables change it."""
+    kept = {name: os.environ[name] for name in LIBRARY_PATHS if name in os.environ}
+    return {"PATH": "/usr/bin:/bin", "LC_ALL": "C", **kept}
 
 
 def default_user() -> ServerUser:
@@ -80,7 +86,7 @@ def run_as(user: ServerUser | None, argv: Sequence[str]) -> subprocess.Completed
         text=True,
         check=False,
         cwd="/",
-        env=CLEAN_ENVIRONMENT,
+        env=clean_environment(),
         stdin=subprocess.DEVNULL,
         timeout=TRIAL_LIMIT_SECONDS,
         user=None if user is None else user.uid,

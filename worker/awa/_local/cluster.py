@@ -7,6 +7,7 @@ server process inherit (see `guard`), so it is free exactly when nobody uses the
 import fcntl
 import json
 import os
+import re
 import secrets
 import socket
 import sys
@@ -28,6 +29,8 @@ HOST = "127.0.0.1"
 LOG_LIMIT_BYTES = 10 << 20
 # The shortest limit of the systems we run on (macOS: 104 with the final NUL).
 SOCKET_PATH_LIMIT_BYTES = 103
+# A comma ends a host in a connection string, and not every client decodes the rest well.
+PLAIN_PATH = re.compile(r"[A-Za-z0-9._/-]+")
 READY = "ready"
 
 
@@ -204,7 +207,7 @@ class Cluster:
         user = self.place.user
         folders = [self.place.major_folder(major)]
         socket_folder = folders[0] / "run"
-        if len(os.fsencode(socket_folder / ".s.PGSQL.65535")) > SOCKET_PATH_LIMIT_BYTES:
+        if not _can_hold_socket(socket_folder):
             socket_folder = self._short_folder()
         folders.append(socket_folder)
         for folder in folders:
@@ -214,7 +217,7 @@ class Cluster:
         return socket_folder
 
     def _short_folder(self) -> Path:
-        """Return a folder with a short path, the same one at every start while it exists."""
+        """Return a temporary folder with a short path; one that a crash has left is used again."""
         note = self.place.home / "socket-folder"
         with suppress(FileNotFoundError):
             known = Path(note.read_text().strip())
@@ -227,6 +230,12 @@ class Cluster:
         made = Path(tempfile.mkdtemp(prefix="awa-", dir=base))
         write_private(note, f"{made}\n")
         return made
+
+
+def _can_hold_socket(folder: Path) -> bool:
+    """Say whether a socket's path fits, and every client understands it in a connection string."""
+    length = len(os.fsencode(folder / ".s.PGSQL.65535"))
+    return length <= SOCKET_PATH_LIMIT_BYTES and PLAIN_PATH.fullmatch(str(folder)) is not None
 
 
 def open_private(file: Path, flags: int) -> int:

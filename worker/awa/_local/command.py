@@ -50,13 +50,8 @@ def server_command(
     settings = {
         **SETTINGS,
         "port": str(port),
-        "unix_socket_directories": _quoted(socket_folder),
+        "unix_socket_directories": str(socket_folder),
         **further,
     }
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     return (binaries.program("postgres"), "-D", str(data), *options)
-
-
-def _quoted(folder: Path) -> str:
-    """Return one element of a list of folders; unquoted, a space or a comma would end it."""
-    return '"' + str(folder).replace('"', '""') + '"'

@@ -60,6 +60,8 @@ class Task:
     data: str
     password: str
     server: tuple[str, ...]
+    temporary_folder: str | None
+    """Folder outside the home that is removed at the end."""
     stop_limit_seconds: float
 
     def to_line(self) -> bytes:
@@ -129,6 +131,8 @@ class Guard:
             (signal.SIGQUIT, IMMEDIATE_LIMIT_SECONDS),
         )
         end_server_processes(Path(self._task.data))
+        if self._task.temporary_folder is not None:
+            _remove_tree(Path(self._task.temporary_folder))
         self._tell(event="ended", code=server.returncode)
         return 1 if ended_alone else 0
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
-from awa._local.account import CLEAN_ENVIRONMENT
+from awa._local.account import clean_environment
 from awa._local.guard import Task
 
 GUARD = Path(__file__).with_name("guard.py")
@@ -42,7 +42,7 @@ class GuardedServer:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env=CLEAN_ENVIRONMENT,
+                env=clean_environment(),
                 pass_fds=(theirs.fileno(), lock),
                 start_new_session=True,
             )

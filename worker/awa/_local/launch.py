@@ -168,6 +168,7 @@ def _task(ours: Cluster, options: LaunchOptions, programs: Binaries, address: Ad
     unfinished = data.with_name("unfinished")
     initdb = initdb_command(programs, unfinished, data.with_name("initial-password"))
     server = server_command(programs, data, address.socket_folder, address.port, options.settings)
+    is_ours = address.socket_folder.is_relative_to(ours.place.home)
     return Task(
         owner_pid=os.getpid(),
         uid=None if user is None else user.uid,
@@ -177,5 +178,6 @@ def _task(ours: Cluster, options: LaunchOptions, programs: Binaries, address: Ad
         data=str(data),
         password=address.password,
         server=server,
+        temporary_folder=None if is_ours else str(address.socket_folder),
         stop_limit_seconds=options.stop_limit.total_seconds(),
     )
