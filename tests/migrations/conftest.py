@@ -105,6 +105,7 @@ async def waiting(connect: Connect, empty_database: Database) -> Waiting:
                 select l.pid
                 from pg_locks l join pg_stat_activity a using (pid)
                 where not l.granted and a.application_name = 'awa_migrations'
+                and a.datname = current_database()
                 and ($1::text is null or l.relation = to_regclass($1))
                 """,
                 relation,
