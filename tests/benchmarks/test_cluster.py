@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,13 +17,15 @@ pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 
 @pytest.fixture
-def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that the server's unprivileged user can pass through, as `/tmp` is."""
-    folder = tmp_path_factory.mktemp("parent")
-    for step in (folder, *folder.parents):
-        if "pytest-of" in str(step):
-            step.chmod(0o755)
-    return folder
+def parent() -> Iterator[Path]:
+    """A folder that the server's unprivileged user can pass through.
+
+    Not below pytest's own: every test session closes that to others.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
 
 
 async def settings_of(cluster: Cluster, *names: str) -> list[str]:
