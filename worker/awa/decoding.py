@@ -88,11 +88,13 @@ def _dataclass_decoder(cls: type, what: str) -> Decoder[Any]:
 
 
 def _builder(cls: type, what: str, known: dict[type, Convert]) -> Convert:
-    """Return what constructs the dataclass `cls` from a dict; `known` ends recursive types."""
+    """Return what constructs the dataclass `cls` from a dict.
+
+    `known` holds the classes around this one, so that a class that contains itself ends.
+    """
     if cls in known:
-        return lambda value: known[cls](value)
-    known[cls] = lambda value: build(value)
-    converters = _field_converters(cls, what, known)
+        return known[cls]
+    converters = _field_converters(cls, what, {**known, cls: lambda value: build(value)})
     derived = [field.name for field in dataclasses.fields(cls) if not field.init]
 
     def build_slowly(value: Any) -> Any:

@@ -19,7 +19,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable
 from math import isfinite
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import orjson
 from pydantic import BaseModel
@@ -39,6 +39,8 @@ MAX_DEPTH = 100
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _ATOMS = frozenset({str, int, bool, type(None)})
 _FLOATS = frozenset({float})
+_SURE = frozenset({str, int, bool, float})
+_FAILED = object()
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _READER_LIMIT = 4096
 
@@ -56,12 +58,14 @@ def encode(value: object, what: str, limit_bytes: int | None = None) -> str:
     text has more than `limit_bytes` bytes.
     """
     reader = _readers.get(type(value))
+    data = None
     try:
         plain = value if reader is None else reader(value)
-        data = orjson.dumps(plain) if _is_plain(plain, MAX_DEPTH) else _dumps_slowly(value, what)
+        if _is_plain(plain, MAX_DEPTH):
+            data = orjson.dumps(plain)
     except (TypeError, AttributeError):  # what orjson refuses, or a field that was never set
-        data = _dumps_slowly(value, what)
-    if data.find(b"\\u0000") >= 0:  # a NUL, or the harmless text backslash-u0000
+        pass
+    if data is None or data.find(b"\\u0000") >= 0:  # a NUL, or harmless text that looks like one
         data = _dumps_slowly(value, what)
     if limit_bytes is not None and len(data) > limit_bytes:
         raise ValueTooLarge(what, len(data), limit_bytes)
@@ -201,7 +205,7 @@ class _Conversion:
                 raise self._refusal(
                     path, f"{_article(type(key))} is used as a key; JSON keys are str"
                 )
-            name = self._text(key, (*path, f"<key {position}>"))
+            name = self._text(key, (*path, f".<key {position}>"))
             plain[name] = self.convert(item, (*path, position_step(name, position)), depth - 1)
         return plain
 
@@ -214,21 +218,41 @@ class _Conversion:
             ) from None
 
     def _dump_model(self, value: Any, path: tuple[str, ...]) -> Any:
-        # The cause is cut off on purpose: pydantic's messages quote values.
         try:
-            if isinstance(value, BaseModel):
-                return value.model_dump(mode="json", round_trip=True, warnings="none")
-            return value.__pydantic_serializer__.to_python(
-                value, mode="json", round_trip=True, warnings=False
-            )
+            dumped = _model_dump(value, "json")
+            is_sure = type(dumped) is dict and _SURE.issuperset(map(type, dumped.values()))
+            kept = None if is_sure else _model_dump(value, "python")
         except (PydanticSerializationError, UnicodeError, ValueError, TypeError, RecursionError):
+            dumped = _FAILED
+        if dumped is _FAILED:  # raised here and not above: pydantic's messages quote values
             name = type(value).__name__
-            raise self._refusal(
-                path, f"the model {name} holds a value that pydantic cannot dump as JSON"
-            ) from None
+            raise self._refusal(path, f"the model {name} holds a value that has no JSON form")
+        if not is_sure:
+            self._compare(dumped, kept, path)
+        return dumped
+
+    def _compare(self, dumped: Any, kept: Any, path: tuple[str, ...]) -> None:
+        """Refuse what pydantic loses in fields without a type: NaN, and keys equal as text."""
+        if dumped is None and isinstance(kept, float):
+            raise self._refusal(path, "the float is not finite; JSON has no NaN or infinity")
+        if isinstance(dumped, dict) and isinstance(kept, dict):
+            if len(dumped) != len(kept):
+                raise self._refusal(path, "two keys have the same text; JSON keys are str")
+            for position, (key, item) in enumerate(zip(dumped, kept.values(), strict=True)):
+                self._compare(dumped[key], item, (*path, position_step(str(key), position)))
+        elif isinstance(dumped, list) and isinstance(kept, list | tuple):
+            for position, (one, other) in enumerate(zip(dumped, kept, strict=False)):
+                self._compare(one, other, (*path, f"[{position}]"))
 
     def _refusal(self, path: tuple[str, ...], reason: str) -> SerializationError:
         return SerializationError(f"{self._what}{''.join(path)}: {reason}")
+
+
+def _model_dump(value: Any, mode: Literal["json", "python"]) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode=mode, round_trip=True, warnings="none")
+    dump = type(value).__pydantic_serializer__.to_python
+    return dump(value, mode=mode, round_trip=True, warnings=False)
 
 
 def position_step(key: str, position: int) -> str:

@@ -13,7 +13,6 @@ Whether a retry is still possible is decided where the outcome is written, by th
 """
 
 import linecache
-import math
 import types
 from dataclasses import dataclass
 from datetime import timedelta
@@ -167,7 +166,7 @@ def _delay(name: str, seconds: float | timedelta) -> timedelta:
         raise ValidationError(
             f"{name} takes seconds or a timedelta, not a {type(seconds).__name__}"
         )
-    elif math.isnan(seconds) or seconds > MAX_DELAY.total_seconds():
+    elif not seconds <= MAX_DELAY.total_seconds():  # NaN too
         raise ValidationError(f"{name} takes a delay of up to {MAX_DELAY.days} days")
     else:
         delay = timedelta(seconds=max(seconds, 0))
