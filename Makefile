@@ -33,7 +33,7 @@ lint: setup types verify ## every static check
 	$(PYTHON) -m ruff check .
 	.venv/bin/lint-imports --no-cache
 	$(PYTHON) tools/check_sizes.py
-	$(PYTHON) tools/check_words.py
+	$(PYTHON) tools/check_content.py
 
 types: setup ## mypy, strict
 	$(PYTHON) -m mypy

@@ -18,6 +18,7 @@ from support.postgres import (
     Connect,
     Database,
     MakeDatabase,
+    MakeServer,
     Server,
     find_binaries,
 )
@@ -32,7 +33,7 @@ RUN = pytest.StashKey[Run]()
 # A test that asks for the fixture, directly or through others, gets the markers.
 MARKERS_BY_FIXTURE = {
     "postgres": ["postgres"],
-    "durable_postgres": ["postgres", "slow"],
+    "make_server": ["postgres", "slow"],
     "cluster": ["kubernetes"],
 }
 
@@ -106,14 +107,30 @@ def postgres(test_run: Run, postgres_binaries: Path) -> Server:
 
 
 @pytest.fixture
-def durable_postgres(test_run: Run, postgres_binaries: Path) -> Iterator[Server]:
+def make_server(test_run: Run, postgres_binaries: Path) -> Iterator[MakeServer]:
+    """Start servers of this test's own: `make_server(max_connections="20", fsync="off")`.
+
+    Durable unless told otherwise. Each may be killed, stopped and started again.
+    """
+    made: list[Server] = []
+
+    def make(**settings: str) -> Server:
+        test_run.ensure_keeper()
+        path = test_run.new_path("own")
+        made.append(Server(path, postgres_binaries, {**DURABLE_SETTINGS, **settings}))
+        made[-1].create()
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.destroy()
+
+
+@pytest.fixture
+def durable_postgres(make_server: MakeServer) -> Server:
     """A server of this test's own with fsync on, to be killed (`kill`) and started (`start`)."""
-    test_run.ensure_keeper()
-    server = Server(test_run.new_path("durable"), postgres_binaries, DURABLE_SETTINGS)
-    server.create()
-    server.start()
-    yield server
-    server.destroy()
+    return make_server()
 
 
 def _migrate(dsn: str) -> None:

@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import pytest
 
-from support.postgres import Connect, Database, MakeDatabase, Server
+from support.postgres import Connect, Database, MakeDatabase, MakeServer, Server
 from support.run import Run
 from support.waiting import eventually_sync
 
@@ -46,6 +46,9 @@ async def test_acknowledged_work_survives_kill_9(durable_postgres: Server) -> No
     await connection.execute("create table kept (id int)")
     await connection.execute("insert into kept values (1)")
     durable_postgres.kill()
+    assert not durable_postgres.is_running
+    # A server that shut down would have removed its file.
+    assert durable_postgres.pid
     with pytest.raises((asyncpg.PostgresConnectionError, ConnectionError)):
         await connection.fetch("select 1")
     with pytest.raises(ConnectionError):
@@ -53,8 +56,13 @@ async def test_acknowledged_work_survives_kill_9(durable_postgres: Server) -> No
     durable_postgres.start()
     again = await asyncpg.connect(dsn)
     assert await again.fetchval("select count(*) from kept") == 1
-    assert await again.fetchval("show fsync") == "on"
     await again.close()
+
+
+def test_a_server_has_the_settings_that_a_test_asks_for(make_server: MakeServer) -> None:
+    with psycopg.connect(make_server(max_connections="7").dsn()) as connection:
+        assert connection.execute("show max_connections").fetchone() == ("7",)
+        assert connection.execute("show fsync").fetchone() == ("on",)
 
 
 def test_a_durable_server_can_be_stopped_and_restarted(
@@ -66,8 +74,7 @@ def test_a_durable_server_can_be_stopped_and_restarted(
     assert durable_postgres.pid != first
     durable_postgres.stop()
     durable_postgres.stop()
-    with pytest.raises(FileNotFoundError):
-        _ = durable_postgres.pid
+    assert not durable_postgres.is_running
     durable_postgres.start()
     with psycopg.connect(durable_postgres.dsn()) as connection:
         assert connection.execute("select 1").fetchone() == (1,)

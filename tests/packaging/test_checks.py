@@ -70,17 +70,33 @@ def test_what_is_too_long_is_found(
     assert finding.startswith(f"{name}: ")
 
 
-@pytest.mark.parametrize("word", ["/work" + "/x", "/root" + "/x", "https://pypi" + ".org/simple"])
-def test_machine_paths_and_registry_hosts_are_found(
-    repository: Path, check: Check, word: str
+@pytest.mark.parametrize(
+    "line",
+    [
+        "see /work" + "/x",
+        "see /root" + "/x",
+        "https://pypi" + ".org/simple",
+        "-----BEGIN RSA " + "PRIVATE KEY-----",
+        "<" * 7 + " HEAD",
+        "blank at the end ",
+    ],
+)
+def test_content_that_does_not_belong_here_is_found(
+    repository: Path, check: Check, line: str
 ) -> None:
-    assert check("check_words.py") == []
-    (repository / "notes.md").write_text(f"fine\nsee {word}\n")
-    (finding,) = check("check_words.py")
+    assert check("check_content.py") == []
+    (repository / "notes.md").write_text(f"fine\n{line}\n")
+    (finding,) = check("check_content.py")
     assert finding.startswith("notes.md:2: ")
+
+
+def test_a_large_file_is_found(repository: Path, check: Check) -> None:
+    (repository / "large.bin").write_bytes(b"\0" * (512 * 1024 + 1))
+    (finding,) = check("check_content.py")
+    assert finding.startswith("large.bin: ")
 
 
 def test_ignored_files_are_not_looked_at(repository: Path, check: Check) -> None:
     (repository / ".gitignore").write_text("mine\n")
     (repository / "mine").write_text("/work" + "/x\n")
-    assert check("check_words.py") == []
+    assert check("check_content.py") == []

@@ -34,6 +34,7 @@ STOP_LIMIT = timedelta(seconds=30)
 SUPERUSER = "postgres"
 
 # What the fixtures of these names give.
+type MakeServer = Callable[..., Server]
 type MakeDatabase = Callable[..., Database]
 type Connect = Callable[..., Awaitable[asyncpg.Connection]]
 
@@ -127,8 +128,19 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """The postmaster's process id; raises FileNotFoundError when the server is down."""
+        """The postmaster's process id; raises FileNotFoundError after `stop`.
+
+        After `kill` it is still that of the killed one, as PostgreSQL leaves its file behind.
+        """
         return int((self.data / "postmaster.pid").read_text().splitlines()[0])
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the postmaster exists."""
+        try:
+            return psutil.Process(self.pid).status() != psutil.STATUS_ZOMBIE
+        except (FileNotFoundError, psutil.NoSuchProcess):
+            return False
 
     def dsn(self, database: str = "postgres", *, user: str = SUPERUSER) -> str:
         """Return a connection string over TCP."""
