@@ -1,5 +1,6 @@
 """One connection, with everything that can go wrong with it said in our own words."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -9,7 +10,12 @@ from urllib.parse import urlsplit
 import asyncpg
 import asyncpg.pool
 
-from awa_migrations.errors import InvalidDatabaseUrl, ServerTooOld
+from awa_migrations.errors import (
+    DatabaseUnavailable,
+    InvalidDatabaseUrl,
+    PoolerUnsupported,
+    ServerTooOld,
+)
 from awa_migrations.faults import connect_error
 
 type Connection = (
@@ -62,6 +68,10 @@ async def connected(dsn: str, connect_limit: timedelta) -> AsyncIterator[Connect
         # What was to be done is done; a good-bye that fails changes nothing.
         with contextlib.suppress(*DRIVER_ERRORS):
             await connection.close(timeout=connect_limit.total_seconds())
+    except DatabaseUnavailable:
+        if await _hangs_up_on_begin(dsn, connect_limit):
+            raise PoolerUnsupported from None
+        raise
     finally:
         if not connection.is_closed():
             connection.terminate()
@@ -71,7 +81,28 @@ def require_supported(connection: Connection) -> None:
     """Raise ServerTooOld when the server is older than the oldest supported PostgreSQL."""
     version = connection.get_server_version()
     if version.major < OLDEST_SERVER:
-        raise ServerTooOld(f"{version.major}.{version.minor}", OLDEST_SERVER)
+        # Since version 10 the first number alone names a release.
+        name = f"{version.major}" if version.major >= 10 else f"{version.major}.{version.minor}"
+        raise ServerTooOld(name, OLDEST_SERVER)
+
+
+async def _hangs_up_on_begin(dsn: str, connect_limit: timedelta) -> bool:
+    """Whether this is a pooler in statement mode.
+
+    It closes the connection right after its error, so the driver reports a lost connection. A new
+    one that answers a statement and is lost again at BEGIN tells the two apart.
+    """
+    with contextlib.suppress(DatabaseUnavailable, *DRIVER_ERRORS):
+        async with asyncio.timeout(connect_limit.total_seconds()):
+            connection = await _connect(dsn, connect_limit)
+            try:
+                await connection.execute("select 1")
+                with contextlib.suppress(*DRIVER_ERRORS):
+                    await connection.execute("begin")
+                return connection.is_closed()
+            finally:
+                connection.terminate()
+    return False
 
 
 async def _connect(dsn: str, limit: timedelta) -> Connection:

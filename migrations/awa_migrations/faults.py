@@ -20,7 +20,6 @@ from awa_migrations.errors import (
     LockTimeout,
     MigrationFailed,
     MigrationsError,
-    PoolerUnsupported,
     RightMissing,
     StatementTimeout,
 )
@@ -29,7 +28,6 @@ from awa_migrations.errors import (
 _UNAVAILABLE = ("08", "53", "57", "58")
 # Messages about data quote values.
 _QUOTES_VALUES = ("22", "23")
-_STATEMENT_POOLING = "statement pooling"
 _LINE_LENGTH = 120
 
 
@@ -72,8 +70,6 @@ def statement_error(
     state = getattr(error, "sqlstate", None)
     if state is None:
         return DatabaseUnavailable("the connection was lost")
-    if _STATEMENT_POOLING in _primary(error):
-        return PoolerUnsupported()
     if state == "55P03":
         return doing.lock_error(doing.what, doing.waited, blockers)
     if make := _BY_STATE.get(state):

@@ -1,10 +1,11 @@
 """Fixtures for the migrator: files, catalogs, commands, and somebody who is in the way."""
 
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import asyncpg
+import psycopg
 import pytest
 
 from awa_migrations import Catalog, SchemaName
@@ -142,3 +143,15 @@ async def leftovers(connect: Connect, empty_database: Database) -> Leftovers:
 def lock_key() -> int:
     """The advisory lock of migrators of schema `awa`."""
     return SchemaName("awa").lock_key
+
+
+@pytest.fixture
+def role(empty_database: Database) -> Iterator[str]:
+    """A role without any right beyond what everybody has."""
+    name = f"app_{empty_database.name}"
+    with empty_database.server.admin() as admin:
+        admin.execute(f"create role {name} login")
+    yield name
+    with psycopg.connect(empty_database.dsn, autocommit=True) as session:
+        session.execute(f"drop owned by {name} cascade")
+        session.execute(f"drop role {name}")

@@ -169,7 +169,7 @@ async def test_the_server_ends_a_migrator_that_stands_still_with_its_locks(
     proxy.black_hole()
 
     async def is_free() -> bool:
-        return await observer.fetchval(locked) == 0
+        return bool(await observer.fetchval(locked) == 0)
 
     await eventually(is_free, timedelta(seconds=30), what="the server takes the lock back")
     proxy.forward()
