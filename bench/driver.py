@@ -44,8 +44,11 @@ class AwaDriver(Driver):
             "peer": "awa",
             "version": importlib.metadata.version("awa-worker"),
             "store": "postgres",
-            "done_sql": "select coalesce(sum(completed_count), 0)::bigint"
-            " from awa.receipt_completion_batches",
+            # What is in the ring, and what pruning has taken out of it meanwhile.
+            "done_sql": "select (select coalesce(sum(completed_count), 0)::bigint"
+            " from awa.receipt_completion_batches)"
+            " + (select coalesce(sum(removed), 0)::bigint"
+            " from awa.lane_totals where state = 'completed')",
             "stored_sql": "select count(*) from awa.ready_entries",
         }
 
