@@ -35,12 +35,14 @@ def workplace() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="awa-local-")).resolve()
     folder.chmod(0o755)
     yield folder
-    left = processes_in(folder)
-    for process in left:
-        process.kill()
-    psutil.wait_procs(left, timeout=30)
-    shutil.rmtree(folder)
-    assert left == []
+    try:
+        eventually_sync(lambda: not processes_in(folder), what="no process left in the folder")
+    finally:
+        left = processes_in(folder)
+        for process in left:
+            process.kill()
+        psutil.wait_procs(left, timeout=30)
+        shutil.rmtree(folder)
 
 
 @pytest.fixture

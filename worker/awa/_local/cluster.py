@@ -101,6 +101,10 @@ class Cluster:
         return self.place.home / "lock"
 
     @property
+    def _guard_lock_file(self) -> Path:
+        return self.place.home / "guard.lock"
+
+    @property
     def password_file(self) -> Path:
         """The password of the superuser; only its owner may read it."""
         return self.place.home / "password"
@@ -122,22 +126,24 @@ class Cluster:
     def try_lock(self) -> int | None:
         """Return the locked file, or None when somebody uses the data."""
         descriptor = open_private(self.lock_file, os.O_RDWR)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        except BaseException:
-            os.close(descriptor)
-            raise
+        if _try_flock(descriptor, fcntl.LOCK_EX):
+            return descriptor
+        os.close(descriptor)
+        return None
+
+    def lock_for_guard(self) -> int:
+        """Return the locked file that a guard holds alone; for the holder of the lock."""
+        descriptor = open_private(self._guard_lock_file, os.O_RDWR)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # no guard lives: free, or somebody just looks
         return descriptor
 
     def is_in_use(self) -> bool:
         """Say whether any process uses the data."""
-        descriptor = self.try_lock()
-        if descriptor is not None:
-            os.close(descriptor)
-        return descriptor is None
+        return _is_locked(self.lock_file)
+
+    def is_guarded(self) -> bool:
+        """Say whether a guard lives. A process id would not tell: it may be a zombie's, or new."""
+        return _is_locked(self._guard_lock_file)
 
     def password(self) -> str:
         """Return the password; a new one is made as long as there are no data."""
@@ -259,6 +265,19 @@ def _give_to_owner(descriptor: int, folder: Path) -> None:
     if running_as_root():
         owner = folder.stat()
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
+
+
+def _try_flock(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_locked(file: Path) -> bool:
+    with closing(open_private(file, os.O_RDWR)) as descriptor:
+        return not _try_flock(descriptor, fcntl.LOCK_SH)
 
 
 def is_alive(pid: int) -> bool:

@@ -16,9 +16,10 @@ What ends the server, and who notices:
 
 The lock of the data folder's home is an open file that the guard, the postmaster and every
 backend inherit. So the kernel releases it exactly when the last of them is gone, and "the lock is
-free" means "no process uses these data": the invariant on which restart relies.
+free" means "no process uses these data": the invariant on which restart relies. A second lock is
+the guard's alone and tells in the same way whether it lives.
 
-Run as a script with two file descriptors as arguments, and without site-packages: it needs the
+Run as a script with three file descriptors as arguments, and without site-packages: it needs the
 standard library alone, and as root it gives up its rights before anything else; from then on it
 imports nothing, since its interpreter may lie where the server's user cannot read.
 """
@@ -250,10 +251,11 @@ def _remove_tree(folder: Path) -> None:
     folder.rmdir()
 
 
-def main(control_number: str, lock_number: str) -> int:
+def main(control_number: str, lock_number: str, own_lock_number: str) -> int:
     """Serve one owner over the given file descriptors."""
     control = socket.socket(fileno=int(control_number))
     control.set_inheritable(False)
+    os.set_inheritable(int(own_lock_number), False)
     return Guard(control, int(lock_number)).run()
 
 

@@ -32,18 +32,19 @@ class GuardedServer:
         self._watch = asyncio.create_task(self._listen(reader), name="embedded-postgres-guard")
 
     @classmethod
-    async def launch(cls, lock: int, log: int) -> Self:
-        """Start a guard that waits for its task; it and all it starts keep `lock` locked."""
+    async def launch(cls, lock: int, guard_lock: int, log: int) -> Self:
+        """Start a guard that waits for its task; it keeps both locks, the server only `lock`."""
         ours, theirs = socket.socketpair()
         with theirs:
+            handed_down = (theirs.fileno(), lock, guard_lock)
             process = subprocess.Popen(  # noqa: ASYNC220, S603 - returns at once; our own script
-                [sys.executable, "-I", "-S", str(GUARD), str(theirs.fileno()), str(lock)],
+                [sys.executable, "-I", "-S", str(GUARD), *map(str, handed_down)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
                 env=clean_environment(),
-                pass_fds=(theirs.fileno(), lock),
+                pass_fds=handed_down,
                 start_new_session=True,
             )
         reader, writer = await asyncio.open_unix_connection(sock=ours)

@@ -43,7 +43,6 @@ async def launch(ours: Cluster, lock: int, options: LaunchOptions) -> Launched:
     programs = await asyncio.to_thread(_choose_binaries, ours.place, options)
     if not ours.place.data(programs.major).exists():
         _require_space(ours.place, options.free_bytes_needed)
-    orphans.clear_stale_pid_file(ours, programs.major)
     if options.port is not None:
         return await _launch_on(ours, lock, options, programs, options.port)
     for port in _ports(ours.read_owner()):
@@ -97,13 +96,15 @@ async def _launch_on(
 ) -> Launched:
     if not cluster.is_free(port):
         raise PortTaken(port)
-    address = Address(port, ours.make_folders(programs.major), ours.password())
-    with cluster.closing(ours.open_log()) as log:
+    socket_folder = ours.make_folders(programs.major)
+    orphans.clear_stale_files(ours, programs.major, socket_folder)
+    address = Address(port, socket_folder, ours.password())
+    with cluster.closing(ours.open_log()) as log, cluster.closing(ours.lock_for_guard()) as own:
         said_before = os.fstat(log).st_size
         # Until our own entry is written, nobody may take what holds the lock for the processes
         # of an earlier owner, see `orphans`.
         ours.forget_owner()
-        server = await GuardedServer.launch(lock, log)
+        server = await GuardedServer.launch(lock, own, log)
     try:
         owner = ours.write_owner(server.guard_pid, programs, address)
         server.begin(_task(ours, options, programs, address))

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from awa._local.account import run_as
 from awa._local.cluster import Cluster, Owner, is_alive
@@ -22,7 +23,7 @@ def end_orphans(ours: Cluster, owner: Owner) -> None:
     Does nothing while the guard lives. Never hits the processes of a newer owner: that one makes
     the old entry disappear before it starts any, and the entry is compared after looking.
     """
-    if is_alive(owner.guard_pid):
+    if ours.is_guarded():
         return
     data = ours.place.data(owner.major)
     postmaster = ours.read_postmaster(owner.major)
@@ -38,26 +39,28 @@ def end_orphans(ours: Cluster, owner: Owner) -> None:
         _send(pid, signal.SIGQUIT)
 
 
-def clear_stale_pid_file(ours: Cluster, major: int) -> None:
-    """Remove a `postmaster.pid` of a server that is gone. For the holder of the lock.
+def clear_stale_files(ours: Cluster, major: int, socket_folder: Path) -> None:
+    """Remove the pid file and the sockets of a server that is gone. For the holder of the lock.
 
-    PostgreSQL does so itself, except when another program has got the old process id meanwhile
-    (usual in containers, where ids start anew); it then believes that the server still runs.
-    Raises ServerAlreadyRunning for a server that was started on these data by other means.
+    PostgreSQL does so itself, except when a process with the old id exists: another program
+    (usual in containers, where ids start anew) or a zombie that nobody waits for (usual where
+    process 1 is no init). It then believes that the old server still runs. Raises
+    ServerAlreadyRunning for a server that was started on these data by other means.
     """
-    postmaster = ours.read_postmaster(major)
-    if postmaster is None or not is_alive(postmaster.pid):
-        return
     data = ours.place.data(major)
-    if sys.platform == "linux":
-        runs = bool(server_processes(data))
-    else:
-        runs = _is_postgres(postmaster.pid)
-    if runs:
-        raise ServerAlreadyRunning(
-            ours.place.home, postmaster.pid, "a PostgreSQL that was started by hand"
-        )
-    (data / "postmaster.pid").unlink(missing_ok=True)
+    postmaster = ours.read_postmaster(major)
+    if postmaster is not None and is_alive(postmaster.pid):
+        if _runs_on(data, postmaster.pid):
+            raise ServerAlreadyRunning(
+                ours.place.home, postmaster.pid, "a PostgreSQL that was started by hand"
+            )
+        (data / "postmaster.pid").unlink(missing_ok=True)
+    for file in socket_folder.glob(".s.PGSQL.*"):
+        file.unlink(missing_ok=True)
+
+
+def _runs_on(data: Path, pid: int) -> bool:
+    return bool(server_processes(data)) if sys.platform == "linux" else _is_postgres(pid)
 
 
 def _is_postgres(pid: int) -> bool:

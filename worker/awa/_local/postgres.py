@@ -18,7 +18,7 @@ from typing import Self
 
 from awa._local import cluster, orphans
 from awa._local.cluster import Address, Cluster, Owner
-from awa._local.errors import ServerAlreadyRunning
+from awa._local.errors import ServerAlreadyRunning, ServerFailed
 from awa._local.guarded import GuardedServer
 from awa._local.launch import GRACE_OF_GUARD, LOOK_INTERVAL, launch, open_database, until_unused
 from awa._local.options import LaunchOptions
@@ -169,28 +169,29 @@ class EmbeddedPostgres:
 
     async def _lock_or_find(self, found: Cluster) -> int | None:
         """Return the lock for a start, or None after finding a server to use."""
+        what = "a server that neither gets ready nor stops"
         try:
             async with asyncio.timeout(self.options.start_limit.total_seconds()):
                 while (lock := found.try_lock()) is None:
                     owner = found.read_owner()
-                    if owner is not None and await self._use(found, owner):
-                        return None
+                    try:
+                        if owner is not None and await self._use(found, owner):
+                            return None
+                    except ServerFailed as error:
+                        what = str(error)  # most likely it is about to stop
                     await asyncio.sleep(LOOK_INTERVAL.total_seconds())
                 return lock
         except TimeoutError:
             owner = found.read_owner()
-            raise ServerAlreadyRunning(
-                found.place.home,
-                None if owner is None else owner.pid,
-                "a server that neither gets ready nor stops",
-            ) from None
+            pid = None if owner is None else owner.pid
+            raise ServerAlreadyRunning(found.place.home, pid, what) from None
 
     async def _use(self, found: Cluster, owner: Owner) -> bool:
         """Use the owner's server if it is ready; help it to end if its guard is gone."""
-        postmaster = found.read_postmaster(owner.major)
-        if not cluster.is_alive(owner.guard_pid):
+        if not found.is_guarded():
             orphans.end_orphans(found, owner)
             return False
+        postmaster = found.read_postmaster(owner.major)
         if postmaster is None or not postmaster.is_ready:
             return False
         if not self.options.reuse:
