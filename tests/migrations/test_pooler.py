@@ -44,7 +44,7 @@ class Pool:
             [databases]
             * = host={server.host} port={server.port} user=postgres
             nowhere = host={server.host} port={server.port} dbname=nowhere user=postgres
-            closed = host={server.host} port=1
+            closed = host={server.host} port=1 user=postgres
             [pgbouncer]
             listen_addr = 127.0.0.1
             listen_port = {self.port}
@@ -54,7 +54,7 @@ class Pool:
             default_pool_size = {size}
             max_client_conn = 50
             server_login_retry = 1
-            query_wait_timeout = 5
+            query_wait_timeout = 2
             """.replace("            ", "")
         )
         self._log = (folder / "log").open("wb")
@@ -189,7 +189,8 @@ async def test_a_statement_pooler_is_refused_and_nothing_is_changed(
 
 
 @pytest.mark.parametrize(
-    ("database", "reason"), [("nowhere", '"nowhere" does not exist'), ("closed", "server login")]
+    ("database", "reason"),
+    [("nowhere", '"nowhere" does not exist'), ("closed", "query_wait_timeout")],
 )
 async def test_a_pooler_that_cannot_reach_its_database_says_so(
     pooler: Pooler, make_catalog: MakeCatalog, database: str, reason: str
