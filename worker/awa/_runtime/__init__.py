@@ -1,0 +1,1 @@
+"""Everything that runs: claiming, executing, finishing, and staying alive."""

@@ -1,0 +1,204 @@
+"""Getting jobs: places first, then one call, then hand over; and knowing when to wait for what.
+
+Nothing visible does not mean nothing there: numbers may be drawn whose transaction is still open.
+Then the claimer asks again soon, at growing intervals up to the poll interval. Only when nothing is
+on its way does it sleep until it is notified. A claim whose answer is lost is given back by its
+token.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from awa._runtime.identity import Identity
+from awa._runtime.listener import Listener
+from awa._runtime.permits import Permits
+from awa._runtime.service import Service
+from awa._store import jobs
+from awa._store.attempts import Claim
+from awa._store.database import Database, Session
+from awa._store.faults import WorkerDeclaredDead
+from awa._store.jobs import ClaimRequest
+from awa.errors import AwaError
+from awa.metrics import WorkerMetrics
+from awa.settings import WorkerSettings
+
+log = logging.getLogger("awa.claimer")
+
+BUSY_SECONDS = 0.05
+"""After so long without a pause the worker counts as awake and producers stop notifying."""
+LONGEST_SLEEP_SECONDS = 5.0
+"""How long a worker that is notified sleeps all the same: a net under everything else."""
+
+
+class Claimer(Service):
+    """The loop that claims for one process."""
+
+    name = "claimer"
+
+    def __init__(  # noqa: PLR0913 - the parts of a worker that meet here
+        self,
+        database: Database,
+        settings: WorkerSettings,
+        identity: Identity,
+        permits: Permits,
+        listener: Listener,
+        metrics: WorkerMetrics,
+        *,
+        kinds: tuple[str, ...],
+        hand_over: Callable[[list[Claim]], None],
+        may_claim: Callable[[], bool],
+        declared_dead: Callable[[], Awaitable[None]],
+    ) -> None:
+        super().__init__()
+        self._database = database
+        self._settings = settings
+        self._identity = identity
+        self._permits = permits
+        self._listener = listener
+        self._metrics = metrics
+        self._kinds = kinds
+        self._hand_over = hand_over
+        self._may_claim = may_claim
+        self._declared_dead = declared_dead
+        self._session: Session | None = None
+        self._turn = 0
+        self._empty = 0
+        self._busy_since: float | None = None
+        self._lost_tokens: list[int] = []
+        self.stopping = asyncio.Event()
+        self.claiming = False
+
+    async def run(self) -> None:
+        """Claim until `stopping` is set. The claim in flight is always waited for."""
+        while not self.stopping.is_set():
+            request = self._request()
+            if request is None or not self._may_claim():
+                await self._wait_for_places()
+                continue
+            self.claiming = True
+            try:
+                claims, in_flight = await self._claim(request)
+            except WorkerDeclaredDead:
+                await self._declared_dead()
+                continue
+            finally:
+                self.claiming = False
+            self.progressed()
+            self._note(request, claims)
+            if claims:
+                self._hand_over(claims)
+                await self._stay_awake()
+            else:
+                await self._rest(in_flight)
+
+    async def close(self) -> None:
+        """Close the session."""
+        session, self._session = self._session, None
+        if session is not None:
+            with suppress(Exception):
+                await session.close(timeout=2)
+
+    def _request(self) -> ClaimRequest | None:
+        offers = [(queue, self._permits.offer(queue.name)) for queue in self._settings.queues]
+        offers = [(queue, limit) for queue, limit in offers if limit > 0]
+        if not offers:
+            return None
+        # Every queue is first in turn, so that none lives of what others leave.
+        self._turn = (self._turn + 1) % len(offers)
+        offers = offers[self._turn :] + offers[: self._turn]
+        return ClaimRequest(
+            tuple(queue.name for queue, _ in offers),
+            tuple(limit for _, limit in offers),
+            tuple(queue.deadline.total_seconds() for queue, _ in offers),
+            tuple(queue.priority_aging_interval.total_seconds() for queue, _ in offers),
+            self._kinds,
+        )
+
+    async def _claim(self, request: ClaimRequest) -> tuple[list[Claim], bool]:
+        if self._lost_tokens:
+            await self._recover()
+        if self._session is None or self._session.is_closed():
+            self._session = await self._database.dedicated("claim", synchronous_commit="off")
+        token = secrets.randbits(62)
+        try:
+            return await jobs.claim(
+                self._session, self._database.sql, self._identity.worker_id, token, request
+            )
+        except WorkerDeclaredDead:
+            raise
+        except AwaError:
+            self._lost_tokens.append(token)
+            self._session.terminate()
+            self._session = None
+            raise
+
+    async def _recover(self) -> None:
+        """Give back what lost answers may have claimed, before anything new is claimed."""
+        for token in list(self._lost_tokens):
+            returned = await self._identity.give_back(token)
+            self._lost_tokens.remove(token)
+            if returned:
+                log.info("lost claim given back", extra={"jobs": returned})
+
+    def _note(self, request: ClaimRequest, claims: list[Claim]) -> None:
+        self._identity.took(claims)
+        counts = dict.fromkeys(request.queues, 0)
+        for claim in claims:
+            head = claim.head
+            counts[head.queue] += len(claim.seqs)
+            oldest = claim.items[0][3]
+            self._metrics.waited(head.queue, (head.claimed_at - oldest).total_seconds())
+        for name, limit in zip(request.queues, request.limits, strict=True):
+            self._permits.queues[name].wants_more = counts[name] >= limit
+            if counts[name]:
+                self._permits.take(name, counts[name])
+                self._metrics.claimed[name] += counts[name]
+        self._metrics.claims["jobs" if claims else "nothing"] += 1
+
+    async def _stay_awake(self) -> None:
+        self._empty = 0
+        now = self._permits.loop.time()
+        if self._busy_since is None:
+            self._busy_since = now
+        elif now - self._busy_since > BUSY_SECONDS:
+            await self._listener.awake()
+        await asyncio.sleep(0)
+
+    async def _rest(self, in_flight: bool) -> None:
+        """Wait for a reason to look again."""
+        self._busy_since = None
+        wake = self._listener.wake
+        if not self._listener.asleep and await self._listener.sleep():
+            wake.clear()
+            return  # look once more now that producers see us sleep
+        self._empty += 1
+        poll = self._settings.poll_interval.total_seconds()
+        if in_flight:
+            limit = min(poll, 0.001 * 2 ** min(self._empty, 20))
+        else:
+            limit = LONGEST_SLEEP_SECONDS if self._listener.asleep else poll
+        await self._wait(wake, limit)
+        if wake.is_set():
+            wake.clear()
+            self._empty = 0
+
+    async def _wait_for_places(self) -> None:
+        limit = self._permits.seconds_until_offer()
+        poll = self._settings.poll_interval.total_seconds()
+        self._permits.freed.clear()
+        self.progressed()
+        if self._request() is not None and self._may_claim():
+            return
+        await self._wait(self._permits.freed, poll if limit is None else max(limit, 0.001))
+
+    async def _wait(self, event: asyncio.Event, limit: float) -> None:
+        stop = asyncio.ensure_future(self.stopping.wait())
+        happened = asyncio.ensure_future(event.wait())
+        try:
+            await asyncio.wait((stop, happened), timeout=limit, return_when="FIRST_COMPLETED")
+        finally:
+            stop.cancel()
+            happened.cancel()

@@ -1,0 +1,88 @@
+"""Who this process is to the database: a number for each start, and what it holds.
+
+A process that is declared dead while it lives (suspended, cut off) becomes somebody else: it asks
+the handlers of its old identity to stop, registers again, and goes on with a new number. What the
+old identity still finishes is accepted or refused by the guard, as if it were another process.
+"""
+
+import os
+import socket
+from collections import Counter
+from pathlib import Path
+
+from awa._runtime.recorder import Recorder
+from awa._store.attempts import Claim, SealedAttempt
+from awa._store.database import Database
+from awa.settings import WorkerSettings
+
+
+class Identity:
+    """The current identity of a worker process."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: WorkerSettings,
+        kinds: tuple[str, ...],
+        name: str,
+        state_folder: Path | None,
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._kinds = kinds
+        self._name = name
+        self._folder = state_folder
+        self.worker_id = 0
+        self.held: Counter[int] = Counter()
+        self.recorder = Recorder(None, 0)
+
+    async def register(self, version: str) -> None:
+        """Become a new worker; jobs of our kinds that nobody knew become due."""
+        self.worker_id = await self._database.value(
+            "register_worker",
+            self._name,
+            version,
+            socket.gethostname(),
+            os.getpid(),
+            [queue.name for queue in self._settings.queues],
+            list(self._kinds),
+            self._settings.heartbeat_staleness,
+        )
+        self.held = Counter()
+        self.recorder = Recorder(self._folder, self.worker_id)
+
+    def took(self, claims: list[Claim]) -> None:
+        """Note what was claimed."""
+        for claim in claims:
+            self.held[claim.claim_id] = len(claim.seqs)
+
+    def let_go(self, sealed: list[SealedAttempt]) -> None:
+        """Note what the database has an answer for."""
+        held = self.held
+        for attempt in sealed:
+            claim_id = attempt.claim.claim_id
+            left = held.get(claim_id, 0) - 1
+            if left > 0:
+                held[claim_id] = left
+            else:
+                held.pop(claim_id, None)
+
+    async def say_alive(self, started: list[tuple[int, int]]) -> bool:
+        """Send a heartbeat; False when this identity has been declared dead."""
+        rows = await self._database.fetch(
+            "heartbeat",
+            self.worker_id,
+            list(self.held),
+            [claim_id for claim_id, _ in started],
+            [seq for _, seq in started],
+            2 * self._settings.heartbeat_interval,
+        )
+        return bool(rows[0]["alive"])
+
+    async def give_back(self, token: int) -> int:
+        """Give back the claim whose answer was lost."""
+        return int(await self._database.value("give_back", self.worker_id, token))
+
+    async def leave(self, reason: str) -> None:
+        """Tell the database that this identity is gone and holds nothing."""
+        await self._database.value("mark_dead", self.worker_id, reason)

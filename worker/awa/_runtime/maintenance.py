@@ -1,0 +1,172 @@
+"""What the elected leader does, each duty on its own so that a slow one delays no other.
+
+Leadership is a row with an expiry in the database. A leader that cannot renew it stops; a short
+overlap harms nothing, because every duty is safe beside itself.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from awa._runtime.identity import Identity
+from awa._runtime.service import Service
+from awa._store.database import Database, backoff_seconds
+from awa.errors import AwaError
+from awa.metrics import WorkerMetrics
+from awa.settings import WorkerSettings
+
+log = logging.getLogger("awa.maintenance")
+
+EVACUATE_LIMIT = 1000
+_DUTY_NAME = "maintenance"
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """Something to do every so often."""
+
+    name: str
+    interval: timedelta
+    run: Callable[[], Awaitable[None]]
+
+
+class Maintenance(Service):
+    """Stands for election, and does the leader's duties while it leads."""
+
+    name = "maintenance"
+
+    def __init__(
+        self,
+        database: Database,
+        settings: WorkerSettings,
+        identity: Identity,
+        metrics: WorkerMetrics,
+    ) -> None:
+        super().__init__()
+        self._database = database
+        self._settings = settings
+        self._identity = identity
+        self._metrics = metrics
+        self.leads = False
+        self.horizon_seconds: float | None = None
+        self.prune_outcome = "none"
+        self._duties = [
+            Duty("promote", settings.promote_interval, self._promote),
+            Duty("rescue", settings.rescue_interval, self._rescue),
+            Duty("deadline", settings.deadline_interval, self._deadlines),
+            Duty("holes", settings.promote_interval, self._holes),
+            Duty("ring", settings.cleanup_interval, self._ring),
+            Duty("retire", settings.cleanup_interval, self._retire),
+        ]
+
+    async def run(self) -> None:
+        """Try for leadership for ever; lead until it cannot be renewed."""
+        while True:
+            self.leads = await self._elected()
+            self.progressed()
+            if self.leads:
+                log.info("leading maintenance", extra={"worker": self._identity.worker_id})
+                await self._lead()
+                self.leads = False
+            await asyncio.sleep(self._settings.leader_check_interval.total_seconds())
+
+    async def resign(self) -> None:
+        """Let another worker lead at once."""
+        if self.leads:
+            self.leads = False
+            await self._database.value("resign", _DUTY_NAME, self._identity.worker_id)
+
+    async def _elected(self) -> bool:
+        return bool(
+            await self._database.value(
+                "lead", _DUTY_NAME, self._identity.worker_id, self._settings.leader_lease
+            )
+        )
+
+    async def _lead(self) -> None:
+        async with asyncio.TaskGroup() as duties:
+            tasks = [duties.create_task(self._keep_doing(duty)) for duty in self._duties]
+            try:
+                while True:
+                    await asyncio.sleep(self._settings.leader_check_interval.total_seconds())
+                    if not await self._elected():
+                        log.info("no longer leading", extra={"worker": self._identity.worker_id})
+                        return
+                    self.progressed()
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    async def _keep_doing(self, duty: Duty) -> None:
+        failures = 0
+        while True:
+            try:
+                await duty.run()
+            except AwaError as error:
+                failures += 1
+                self._metrics.duties[(duty.name, "failed")] += 1
+                if failures == 1:
+                    log.error(
+                        "duty failed", extra={"duty": duty.name, "error": type(error).__name__}
+                    )
+                await asyncio.sleep(backoff_seconds(failures, 10.0))
+                continue
+            failures = 0
+            self._metrics.duties[(duty.name, "done")] += 1
+            await asyncio.sleep(duty.interval.total_seconds())
+
+    async def _promote(self) -> None:
+        while True:
+            rows = await self._database.fetch("promote", self._settings.promote_batch_size)
+            promoted = rows[0]["promoted"]
+            self._metrics.promoted += promoted
+            if promoted < self._settings.promote_batch_size:
+                return
+
+    async def _rescue(self) -> None:
+        for row in await self._database.fetch("rescue"):
+            self._metrics.rescued["dead_worker"] += row["rescued"]
+            log.warning(
+                "jobs of a dead worker rescued",
+                extra={"worker": row["worker_id"], "jobs": row["rescued"]},
+            )
+
+    async def _deadlines(self) -> None:
+        rows = await self._database.fetch("rescue_overdue")
+        self._metrics.rescued["deadline"] += len(rows)
+
+    async def _holes(self) -> None:
+        await self._database.value("settle_holes")
+
+    async def _ring(self) -> None:
+        settings = self._settings
+        await self._database.value("rotate", settings.slot_interval, settings.slot_max_bytes)
+        await self._database.value("evacuate", settings.evacuate_after, EVACUATE_LIMIT)
+        while True:
+            rows = await self._database.fetch(
+                "prune", settings.completed_retention, settings.ring_max_bytes
+            )
+            outcome = rows[0]["outcome"]
+            self._metrics.duties[("prune", outcome)] += 1
+            if outcome != self.prune_outcome and outcome not in {"none", "pruned"}:
+                log.warning(
+                    "a slot cannot be reclaimed yet",
+                    extra={"reason": outcome, "slot": rows[0]["pruned_slot"]},
+                )
+            self.prune_outcome = outcome
+            if outcome != "pruned":
+                return
+
+    async def _retire(self) -> None:
+        settings = self._settings
+        while True:
+            gone = await self._database.value(
+                "retire",
+                settings.completed_retention,
+                settings.failed_retention,
+                settings.cleanup_batch_size,
+            )
+            if gone < settings.cleanup_batch_size:
+                return

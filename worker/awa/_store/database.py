@@ -1,0 +1,133 @@
+"""Connections: one pool for short calls, and single sessions with a purpose.
+
+A process uses the pool (client calls and maintenance) and, when it works, three sessions of its
+own: claims, finishes, and the listener. Claims commit without waiting for the disk: a claim that a
+server crash takes back never happened, and its token turns away whoever still runs it. Every
+session has a statement limit on the server, so that nothing outlives a client that has given up.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from awa._store.faults import NEEDED_VERSION, translated
+from awa.errors import DatabaseTooOld, DatabaseUnreachable, SchemaNotMigrated, SchemaTooNew
+from awa.settings import DatabaseSettings
+from awa_migrations import load_queries, packaged_catalog
+
+OLDEST_SERVER = 15
+
+type Session = asyncpg.Connection[asyncpg.Record]
+
+_SQL_FILES = ("jobs", "liveness", "maintenance", "admin")
+
+
+class Database:
+    """The database of one client or worker. Opens at first use, and again in a forked child."""
+
+    def __init__(self, settings: DatabaseSettings, *, pool_size: int | None = None) -> None:
+        self.settings = settings
+        self.sql = load_statements(settings.schema)
+        self._pool_size = pool_size or settings.max_connections
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._opening = asyncio.Lock()
+
+    async def pool(self) -> "asyncpg.Pool[asyncpg.Record]":
+        """Return the open pool; raise our errors when it cannot be opened."""
+        async with self._opening:
+            if self._pool is None:
+                with translated():
+                    self._pool = await asyncpg.create_pool(
+                        **self._options("awa"), min_size=0, max_size=self._pool_size
+                    )
+            return self._pool
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Any]:
+        """Lend a pooled session."""
+        pool = await self.pool()
+        with translated():
+            async with pool.acquire(timeout=self.settings.statement_timeout.total_seconds()) as it:
+                yield it
+
+    async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
+        """Run a named query on a pooled session."""
+        async with self.session() as session:
+            rows: list[asyncpg.Record] = await session.fetch(self.sql[query], *values)
+            return rows
+
+    async def value(self, query: str, *values: object) -> Any:
+        """Run a named query that answers one value."""
+        async with self.session() as session:
+            return await session.fetchval(self.sql[query], *values)
+
+    async def dedicated(self, purpose: str, **server_settings: str) -> Session:
+        """Open a session of the caller's own, named after its purpose in pg_stat_activity."""
+        with translated():
+            session: Session = await asyncpg.connect(
+                **self._options(f"awa {purpose}", server_settings)
+            )
+            return session
+
+    async def require_schema(self) -> int:
+        """Return the schema's version; raise when it is missing, too old or too new."""
+        async with self.session() as session:
+            if session.get_server_version().major < OLDEST_SERVER:
+                raise DatabaseTooOld(session.get_server_version().major, OLDEST_SERVER)
+            table = f"{self.settings.schema}.schema_version"
+            if not await session.fetchval("select to_regclass($1) is not null", table):
+                raise SchemaNotMigrated(None, NEEDED_VERSION)
+            found = await session.fetchval(self.sql["schema_version"])
+        newest = packaged_catalog().latest
+        if found is None or found < NEEDED_VERSION:
+            raise SchemaNotMigrated(found, NEEDED_VERSION)
+        if found > newest:
+            raise SchemaTooNew(found, newest)
+        return int(found)
+
+    async def close(self) -> None:
+        """Close the pool; the next use opens a new one."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                async with asyncio.timeout(5):
+                    await pool.close()
+            except TimeoutError:
+                pool.terminate()
+
+    def _options(
+        self, name: str, server_settings: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        limit = self.settings.statement_timeout
+        return {
+            "dsn": self.settings.database_url,
+            "timeout": self.settings.connect_timeout.total_seconds(),
+            "command_timeout": limit.total_seconds() + 2,
+            "server_settings": {
+                "application_name": name,
+                "search_path": "",
+                "statement_timeout": str(int(limit.total_seconds() * 1000)),
+                "idle_in_transaction_session_timeout": "0",
+                **(server_settings or {}),
+            },
+        }
+
+
+def load_statements(schema: str) -> dict[str, str]:
+    """Return every named query of the store, ready for `schema`."""
+    found: dict[str, str] = {}
+    for name in _SQL_FILES:
+        found |= load_queries("awa._store", f"sql/{name}.sql", schema)
+    return found
+
+
+def backoff_seconds(failures: int, limit: float = 5.0) -> float:
+    """Return how long to wait before the next try after `failures` in a row; jittered."""
+    return min(limit, 0.05 * 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
+
+
+__all__ = ["Database", "DatabaseUnreachable", "Session", "backoff_seconds", "load_statements"]

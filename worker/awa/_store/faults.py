@@ -1,0 +1,115 @@
+"""Driver errors become ours here and nowhere else; messages never carry values or addresses."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import asyncpg
+
+from awa.errors import (
+    AwaError,
+    DatabaseError,
+    DatabaseUnreachable,
+    IsolationUnsupported,
+    LanePoolExhausted,
+    PermissionMissing,
+    SchemaNotMigrated,
+    UniqueConflict,
+    ValidationError,
+)
+
+UNIQUE_CONSTRAINT = "idx_awa_jobs_unique"
+NEEDED_VERSION = 51
+"""The oldest schema version that this release works with; outputs are stored from 52 on."""
+
+DRIVER_ERRORS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
+
+_UNREACHABLE_CLASSES = ("08", "57", "53")
+_MISSING = {"3F000", "42P01", "42883", "42704", "42703"}
+
+
+class WorkerDeclaredDead(DatabaseError):
+    """This worker was declared dead: its claims are no longer its own. It registers again."""
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise our errors for the driver's."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        raise translate(error) from error
+
+
+def translate(error: BaseException) -> AwaError:
+    """Return what a driver error means."""
+    if not isinstance(error, asyncpg.PostgresError):
+        return DatabaseUnreachable(
+            f"the database did not answer ({type(error).__name__}); check that it runs and that "
+            "the address in AWA_DATABASE_URL is right"
+        )
+    return for_sqlstate(
+        error.sqlstate or "XX000",
+        message=str(getattr(error, "message", "") or type(error).__name__),
+        constraint=getattr(error, "constraint_name", None),
+        detail=getattr(error, "detail", None),
+    )
+
+
+def for_sqlstate(  # noqa: C901 - a table in the form of code
+    sqlstate: str, *, message: str, constraint: str | None = None, detail: str | None = None
+) -> AwaError:
+    """Return the error that a server's answer stands for, whichever driver brought it."""
+    if sqlstate == "23505" and constraint == UNIQUE_CONSTRAINT:
+        return UniqueConflict(_holder(detail))
+    if sqlstate == "AWA01":
+        return WorkerDeclaredDead(message, sqlstate=sqlstate)
+    if sqlstate == "22023":
+        return ValidationError(message)
+    if sqlstate == "53400":
+        return LanePoolExhausted(
+            f"{message}; `awa migrate --lane-pool N` adds lanes, up to 1023", sqlstate=sqlstate
+        )
+    if sqlstate == "25001":
+        return IsolationUnsupported(message, sqlstate=sqlstate)
+    if sqlstate == "42501":
+        return PermissionMissing(
+            f"the database role lacks a right: {message}; have the owner of the schema run "
+            "`awa migrate --grant ROLE`, or connect as another role",
+            sqlstate=sqlstate,
+        )
+    if sqlstate in _MISSING:
+        return SchemaNotMigrated(None, NEEDED_VERSION)
+    if sqlstate in {"28000", "28P01"}:
+        return DatabaseUnreachable(
+            "the database refused the role or its password; check AWA_DATABASE_URL",
+            sqlstate=sqlstate,
+        )
+    if sqlstate == "3D000":
+        return DatabaseUnreachable(
+            "the database that AWA_DATABASE_URL names does not exist; create it", sqlstate=sqlstate
+        )
+    if sqlstate == "53300":
+        return DatabaseUnreachable(
+            "the server has no free connection (max_connections); close some or raise the limit",
+            sqlstate=sqlstate,
+        )
+    if sqlstate[:2] in _UNREACHABLE_CLASSES:
+        return DatabaseUnreachable(
+            f"the database ended the statement (SQLSTATE {sqlstate}); it may be restarting",
+            sqlstate=sqlstate,
+        )
+    if sqlstate in {"22P05", "22021"}:
+        return ValidationError("a text holds a NUL character, which PostgreSQL cannot store")
+    return DatabaseError(f"PostgreSQL: {message}", sqlstate=sqlstate)
+
+
+def _holder(detail: str | None) -> int | None:
+    found = re.search(r"holder=(\d+)", detail or "")
+    return int(found[1]) if found else None

@@ -1,0 +1,32 @@
+-- name: register_worker
+-- A new identity for this process start.
+select {schema}.register_worker_v1($1::text, $2::text, $3::text, $4::integer, $5::text[], $6::text[], $7::interval);
+
+-- name: heartbeat
+-- This process lives, holds these claims and runs these items.
+select alive, given_back
+  from {schema}.heartbeat_v1($1::bigint, $2::bigint[], $3::bigint[], $4::bigint[], $5::interval);
+
+-- name: give_back
+-- Gives back a claim whose answer was lost.
+select {schema}.give_back_v1($1::bigint, $2::bigint);
+
+-- name: mark_dead
+-- Somebody who knows says that a worker is gone; false when that was known.
+select {schema}.mark_dead_v1($1::bigint, $2::text);
+
+-- name: settle
+-- The exact end of a dead process: started attempts crashed, all others go back.
+select {schema}.settle_v1($1::bigint, $2::text, $3::bigint[], $4::bigint[]);
+
+-- name: queue_ids
+-- Numbers of queues, for their notification channels and locks.
+select queue, queue_id from {schema}.queue_meta where queue = any ($1::text[]);
+
+-- name: sleep_lock
+-- Says that this session sleeps on a queue: producers then notify.
+select pg_advisory_lock_shared(hashtext('{schema_name}'), 1000000 + id) from unnest($1::integer[]) id;
+
+-- name: sleep_unlock
+-- Says that this session is awake.
+select pg_advisory_unlock_shared(hashtext('{schema_name}'), 1000000 + id) from unnest($1::integer[]) id;

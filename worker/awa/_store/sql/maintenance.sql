@@ -1,0 +1,39 @@
+-- name: lead
+-- Takes or renews a duty for a while; false when another live worker has it.
+select {schema}.lead_v1($1::text, $2::bigint, $3::interval);
+
+-- name: resign
+-- Lets go of a duty.
+select {schema}.resign_v1($1::text, $2::bigint);
+
+-- name: promote
+-- Makes due jobs ready.
+select promoted, next_due from {schema}.promote_v1($1::integer);
+
+-- name: rescue
+-- Takes the work of workers that are stale, dead or unknown.
+select worker_id, rescued from {schema}.rescue_v1();
+
+-- name: rescue_overdue
+-- Ends attempts whose hard deadline has passed.
+select job_id, claim_id, worker_id from {schema}.rescue_overdue_v1();
+
+-- name: settle_holes
+-- Settles holes that had no room in a claim row.
+select {schema}.settle_holes_v1();
+
+-- name: rotate
+-- Enters the next slot of the ring when it is due.
+select {schema}.rotate_v1($1::interval, $2::bigint);
+
+-- name: evacuate
+-- Moves the last open attempts out of old slots.
+select {schema}.evacuate_v1($1::interval, $2::integer);
+
+-- name: prune
+-- Reclaims the oldest slot whose time or whose bytes are over.
+select outcome, pruned_slot, pruned_jobs, horizon from {schema}.prune_v1($1::interval, $2::bigint);
+
+-- name: retire
+-- Deletes terminal jobs outside the ring whose retention is over.
+select {schema}.retire_v1($1::interval, $2::interval, $3::integer);

@@ -1,0 +1,355 @@
+"""The asynchronous client: enqueue, look, administer, and run a worker in this process."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from awa._runtime.worker import Worker
+from awa._store import jobs as store
+from awa._store.counts import QueueCounts
+from awa._store.database import Database
+from awa._store.rows import inserted_row, job_row
+from awa.errors import AwaError, JobNotFound, ValidationError
+from awa.job import Job, JobState
+from awa.options import InsertOptions, NewJob, parse_new_job
+from awa.queue_settings import parse_queues
+from awa.registry import Registry
+from awa.settings import DatabaseSettings, WorkerSettings
+from awa_migrations import migrate as run_migrations
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+MAX_LISTED = 10_000
+
+
+class Transaction:
+    """A transaction on one connection. Jobs enqueued in it exist when it commits."""
+
+    def __init__(self, client: "AsyncClient", session: Any) -> None:
+        self._client = client
+        self._session = session
+
+    async def insert(self, args: object, *, kind: str | None = None, **options: Any) -> Job[Any]:
+        """Enqueue a job in this transaction; see `AsyncClient.insert`."""
+        (job,) = await self.insert_many([args], kind=kind, **options)
+        return job
+
+    async def insert_many(
+        self, args: Iterable[object], *, kind: str | None = None, **options: Any
+    ) -> list[Job[Any]]:
+        """Enqueue jobs in this transaction; see `AsyncClient.insert_many`."""
+        new = new_jobs(args, kind, options)
+        await self._client._know_lanes(new)
+        return await _insert(self._session, self._client._database.sql, new)
+
+    async def execute(self, statement: str, *values: object) -> str:
+        """Run a statement of your own; returns the server's word on it, such as `INSERT 0 1`."""
+        answer: str = await self._session.execute(statement, *values)
+        return answer
+
+    async def fetch(self, statement: str, *values: object) -> list[dict[str, Any]]:
+        """Run a query of your own and return its rows."""
+        return [dict(row) for row in await self._session.fetch(statement, *values)]
+
+
+class AsyncClient:
+    """A connection to one Awa schema. Use it as a context manager, or call `close`.
+
+    `database_url` is a PostgreSQL address; connections open at first use, at most
+    `max_connections` for calls. A worker started with `start` has three more of its own.
+
+    Errors are those of `awa.errors`: `DatabaseUnreachable`, `SchemaNotMigrated`,
+    `PermissionMissing`, `ValidationError`, …; nothing is written when a call raises, except that
+    after `DatabaseUnreachable` the outcome of the last statement may be unknown.
+    """
+
+    def __init__(
+        self, database_url: str, max_connections: int = 10, *, schema: str = "awa"
+    ) -> None:
+        # One connection is enough for calls; the settings ask for two because a worker needs more.
+        self._database = Database(
+            DatabaseSettings(
+                database_url=database_url, schema=schema, max_connections=max(2, max_connections)
+            ),
+            pool_size=max_connections,
+        )
+        self._registry = Registry()
+        self._worker: Worker | None = None
+        self._lanes: set[tuple[str, int]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop the worker if one runs, and close every connection."""
+        await self.shutdown()
+        await self._database.close()
+
+    # --- schema ---------------------------------------------------------------------------------
+
+    async def migrate(self) -> int:
+        """Bring the schema to this release's version, which is returned."""
+        settings = self._database.settings
+        report = await run_migrations(settings.database_url, schema=settings.schema)
+        return report.to_version
+
+    async def require_schema(self) -> int:
+        """Return the schema's version; raises when this release cannot work with it."""
+        return await self._database.require_schema()
+
+    # --- enqueue --------------------------------------------------------------------------------
+
+    async def insert(self, args: object, *, kind: str | None = None, **options: Any) -> Job[Any]:
+        """Enqueue one job and return it.
+
+        `args` is a dataclass or pydantic instance, or a dict with `kind`. Options are those of
+        `InsertOptions`: queue, priority, max_attempts, run_at, tags, metadata, unique_opts.
+        Raises `UniqueConflict` when another job holds the unique key.
+        """
+        (job,) = await self.insert_many([args], kind=kind, **options)
+        return job
+
+    async def insert_many(
+        self, args: Iterable[object], *, kind: str | None = None, **options: Any
+    ) -> list[Job[Any]]:
+        """Enqueue jobs with the same options, all or none, and return them in order."""
+        new = new_jobs(args, kind, options)
+        if not new:
+            return []
+        async with self._database.session() as session:
+            return await _insert(session, self._database.sql, new)
+
+    async def insert_many_copy(
+        self, args: Iterable[object], *, kind: str | None = None, **options: Any
+    ) -> list[Job[Any]]:
+        """Enqueue jobs in one transaction; duplicates are left out of what is returned."""
+        new = new_jobs(args, kind, options)
+        if not new:
+            return []
+        async with self._database.session() as session:
+            return await _insert(session, self._database.sql, new, skip=True)
+
+    async def enqueue_many_copy(
+        self, args: Iterable[object], *, kind: str | None = None, **options: Any
+    ) -> int:
+        """Enqueue jobs by COPY, the fastest way, and return how many.
+
+        All or none: one duplicate makes the whole call raise `UniqueConflict`. The role needs the
+        right to insert into the ring's table, which `enqueue` does not.
+        """
+        new = new_jobs(args, kind, options)
+        if not new:
+            return 0
+        settings = self._database.settings
+        async with self._database.session() as session:
+            return await store.enqueue_copy(session, self._database.sql, settings.schema, new)
+
+    @asynccontextmanager
+    async def transaction(self) -> "AsyncIterator[Transaction]":
+        """Open a transaction; it commits at the end of the block and rolls back on an error."""
+        async with self._database.session() as session, session.transaction():
+            yield Transaction(self, session)
+
+    # --- look -----------------------------------------------------------------------------------
+
+    async def get_job(self, job_id: int) -> Job[Any]:
+        """Return a job with its output. Raises `JobNotFound`."""
+        async with self._database.session() as session:
+            name = "get_job"
+            if await session.fetchval(self._database.sql["stores_outputs"]):
+                name = "get_job_with_output"
+            row = await session.fetchrow(self._database.sql[name], job_id)
+        if row is None:
+            raise JobNotFound(job_id)
+        return Job(job_row(row))
+
+    async def list_jobs(
+        self,
+        state: JobState | str | None = None,
+        kind: str | None = None,
+        queue: str | None = None,
+        limit: int = 100,
+    ) -> list[Job[Any]]:
+        """Return jobs, next or newest first within a state; outputs are not loaded."""
+        if not 1 <= limit <= MAX_LISTED:
+            raise ValidationError(f"limit takes 1 to {MAX_LISTED}")
+        wanted = None if state is None else str(_state(state))
+        rows = await self._database.fetch("list_jobs", wanted, kind, queue, limit)
+        return [Job(job_row(row)) for row in rows]
+
+    async def queue_counts(self, queue: str | None = None) -> list[QueueCounts]:
+        """Return exact counts of every queue, or of one."""
+        return [QueueCounts(**row) for row in await self._database.fetch("queue_counts", queue)]
+
+    # --- administer -----------------------------------------------------------------------------
+
+    async def cancel(self, job_id: int) -> Job[Any]:
+        """Cancel a job that has not ended, and return it.
+
+        A running attempt loses its claim at once and is asked to stop. A job that has ended
+        already stays as it is: look at the state of what is returned.
+        """
+        if await self._database.value("cancel", job_id) is None:
+            raise JobNotFound(job_id)
+        return await self.get_job(job_id)
+
+    async def retry(self, job_id: int) -> Job[Any]:
+        """Run a failed or cancelled job again from attempt 0, or a waiting one now."""
+        found = await self._database.value("retry", job_id)
+        if found is None:
+            raise JobNotFound(job_id)
+        if found in {"completed", "running", "available", "waiting_external"}:
+            raise AwaError(f"job {job_id} is {found}; only a job that failed, was cancelled or "
+                           "waits for its time can be retried")  # fmt: skip
+        return await self.get_job(job_id)
+
+    async def pause_queue(self, queue: str, paused_by: str | None = None) -> None:
+        """Stop claims of a queue, on every worker, until it is resumed. Running jobs go on."""
+        await self._database.value("pause_queue", queue, paused_by)
+
+    async def resume_queue(self, queue: str) -> None:
+        """End a pause."""
+        await self._database.value("resume_queue", queue)
+
+    # --- work -----------------------------------------------------------------------------------
+
+    def task[F: "Callable[..., Any]"](
+        self,
+        args_type: Any = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        output: Any = None,
+    ) -> "Callable[[F], F]":
+        """Register a handler: `@client.task(SendEmail)`; see `Registry.add`."""
+        return self._registry.task(args_type, kind=kind, queue=queue, output=output)
+
+    @property
+    def registry(self) -> Registry:
+        """The handlers that are registered."""
+        return self._registry
+
+    async def start(
+        self,
+        queues: Sequence[Any] | None = None,
+        *,
+        settings: WorkerSettings | None = None,
+        name: str = "embedded",
+        state_folder: Path | None = None,
+        **knobs: Any,
+    ) -> None:
+        """Start working in this process and return.
+
+        `queues` are (name, max_workers) pairs or mappings, see `QueueSettings`; without them the
+        queues that handlers name are served, or `default`. `settings` are a worker's other knobs,
+        or pass them by name, such as `poll_interval_ms=50` or `drain_timeout=timedelta(...)`.
+        """
+        if self._worker is not None:
+            raise AwaError("the worker of this client runs already; call shutdown first")
+        made = worker_settings(queues, settings, knobs, self._registry)
+        from awa import __version__  # noqa: PLC0415 - the package imports this module
+
+        worker = Worker(
+            self._database, self._registry, made, name=name, version=__version__,
+            state_folder=state_folder,
+        )  # fmt: skip
+        await worker.start()
+        self._worker = worker
+
+    async def shutdown(self, timeout_ms: int | None = None) -> bool:
+        """Stop working: claim no more, let handlers finish, write outcomes.
+
+        Returns whether every attempt came to its end within the limit, which is the drain timeout
+        of the settings or `timeout_ms`. Does nothing when no worker runs.
+        """
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return True
+        return await worker.stop(None if timeout_ms is None else timeout_ms / 1000)
+
+    @property
+    def worker(self) -> Worker | None:
+        """The worker that runs in this process, None when there is none."""
+        return self._worker
+
+    async def _know_lanes(self, new: Sequence[NewJob]) -> None:
+        """Register lanes in a short transaction, so that a long one never holds one up."""
+        for lane in store.lanes_of(new):
+            if lane not in self._lanes:
+                await self._database.value("register_lane", *lane)
+                self._lanes.add(lane)
+
+
+def new_jobs(args: Iterable[object], kind: str | None, options: Mapping[str, Any]) -> list[NewJob]:
+    """Check args and options of a call; an error names the position of the job at fault."""
+    made = InsertOptions(**known_options(options))
+    new = []
+    for position, one in enumerate(args):
+        try:
+            new.append(parse_new_job(one, made, kind=kind))
+        except AwaError as error:
+            if position or not isinstance(args, list) or len(args) > 1:
+                error.add_note(f"job at position {position}; nothing was enqueued")
+            raise
+    return new
+
+
+def known_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options as they are; raise TypeError for a name that is none."""
+    for name in options:
+        if name not in _OPTIONS:
+            raise TypeError(f"unknown option {name!r}; options are {', '.join(sorted(_OPTIONS))}")
+    return options
+
+
+def worker_settings(
+    queues: Sequence[Any] | None,
+    settings: WorkerSettings | None,
+    knobs: Mapping[str, Any],
+    registry: Registry,
+) -> WorkerSettings:
+    """Return the settings of a worker from the forms that `start` takes."""
+    if settings is not None:
+        if queues is not None or knobs:
+            raise ValidationError("pass settings, or queues and single knobs, not both")
+        return settings
+    given: dict[str, Any] = {}
+    for name, value in knobs.items():
+        if name.endswith("_ms"):
+            given[name.removesuffix("_ms")] = timedelta(milliseconds=value)
+        else:
+            given[name] = value
+    if queues is None:
+        queues = [{"name": name} for name in sorted(registry.queues)] or [{"name": "default"}]
+    made = WorkerSettings(queues=parse_queues(queues), **given)
+    missing = registry.queues - {queue.name for queue in made.queues}
+    if missing:
+        raise ValidationError(
+            f"a handler expects queue {min(missing)!r}, which is not among the queues to serve"
+        )
+    return made
+
+
+async def _insert(
+    session: Any, sql: dict[str, str], new: list[NewJob], *, skip: bool = False
+) -> list[Job[Any]]:
+    ids = await store.enqueue(session, sql, new, skip=skip)
+    now = datetime.now().astimezone()
+    return [
+        Job(inserted_row(job_id, job, now))
+        for job_id, job in zip(ids, new, strict=True)
+        if job_id is not None
+    ]
+
+
+def _state(state: JobState | str) -> JobState:
+    return state if isinstance(state, JobState) else JobState.parse(state)
+
+
+_OPTIONS = {"queue", "priority", "max_attempts", "run_at", "tags", "metadata", "unique_opts"}

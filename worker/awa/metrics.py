@@ -1,0 +1,208 @@
+"""Every Prometheus metric of a worker process, declared once.
+
+Base units, totals end in `_total`, labels only from closed sets: queue, kind, outcome, reason,
+duty. Kinds and queues are capped: what comes after the first hundreds counts as `other`. The event
+loop counts without locks; a scrape reads.
+"""
+
+import bisect
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+MAX_LABEL_VALUES = 400
+_DURATION_BUCKETS = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800,
+)  # fmt: skip
+_SIZE_BUCKETS = (64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 3072.0, 4096.0)
+_OTHER = "other"
+
+
+class _Histogram:
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect.bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        running, found = 0, []
+        for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
+            running += count
+            found.append(("+Inf" if bound == float("inf") else str(float(bound)), float(running)))
+        return found
+
+
+class WorkerMetrics(Collector):
+    """What one worker process counts. Names: docs/reference/metrics.md."""
+
+    def __init__(self) -> None:
+        self._durations: dict[tuple[str, str], _Histogram] = {}
+        self._waits: dict[str, _Histogram] = {}
+        self._sizes: dict[tuple[str, str], _Histogram] = {}
+        self.outcomes: dict[tuple[str, str, str], int] = defaultdict(int)
+        self.stale: dict[str, int] = defaultdict(int)
+        self.claimed: dict[str, int] = defaultdict(int)
+        self.claims: dict[str, int] = defaultdict(int)
+        self.outputs: dict[tuple[str, str, str], int] = defaultdict(int)
+        self.dropped: dict[tuple[str, str, str], int] = defaultdict(int)
+        self.rescued: dict[str, int] = defaultdict(int)
+        self.promoted = 0
+        self.duties: dict[tuple[str, str], int] = defaultdict(int)
+        self._kinds: set[str] = set()
+        self.gauges: Callable[[], Iterable[Metric]] = tuple
+
+    def registry(self) -> CollectorRegistry:
+        """Return a registry with these metrics alone."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self)
+        return registry
+
+    def ended(self, kind: str, queue: str, seconds: float) -> None:
+        """Count the run time of an attempt."""
+        histogram = self._durations.get((kind, queue))
+        if histogram is None:
+            key = (self.label(kind), self.label(queue))
+            histogram = self._durations.setdefault(key, _Histogram(_DURATION_BUCKETS))
+            self._durations[(kind, queue)] = histogram
+        histogram.observe(seconds)
+
+    def waited(self, queue: str, seconds: float) -> None:
+        """Count how long a claimed job had been due."""
+        histogram = self._waits.get(queue)
+        if histogram is None:
+            histogram = self._waits[queue] = _Histogram(_DURATION_BUCKETS)
+        histogram.observe(max(seconds, 0.0))
+
+    def recorded_output(self, kind: str, queue: str, outcome: str, size_bytes: int) -> None:
+        """Count an output that was published, `outcome` completed or failed."""
+        self.outputs[(self.label(kind), queue, outcome)] += 1
+        self._sizes.setdefault((self.label(kind), queue), _Histogram(_SIZE_BUCKETS)).observe(
+            size_bytes
+        )
+
+    def dropped_output(self, kind: str, queue: str, reason: str) -> None:
+        """Count an output that was not published."""
+        self.dropped[(self.label(kind), queue, reason)] += 1
+
+    def label(self, value: str) -> str:
+        """Return a value as a label: itself, or `other` once there are too many."""
+        if value not in self._kinds:
+            if len(self._kinds) >= MAX_LABEL_VALUES:
+                return _OTHER
+            self._kinds.add(value)
+        return value
+
+    def collect(self) -> Iterable[Metric]:
+        """Return every metric; called by a scrape."""
+        yield from self._counters()
+        yield from self._histograms()
+        yield from self.gauges()
+
+    def describe(self) -> Iterable[Metric]:
+        """Return names and help, without values."""
+        return self.collect()
+
+    def _counters(self) -> Iterable[Metric]:
+        yield _counter(
+            "awa_job_finished",
+            "Attempts whose end was accepted, by outcome.",
+            ("awa_job_kind", "awa_job_queue", "awa_job_outcome"),
+            self.outcomes,
+        )
+        yield _counter(
+            "awa_job_stale", "Attempts whose end was refused: the claim was lost.",
+            ("awa_job_queue",), _single(self.stale),
+        )  # fmt: skip
+        yield _counter(
+            "awa_job_claimed", "Jobs claimed.", ("awa_job_queue",), _single(self.claimed)
+        )
+        yield _counter(
+            "awa_claim_calls", "Claim calls, by what they brought.", ("outcome",),
+            _single(self.claims),
+        )  # fmt: skip
+        yield _counter(
+            "awa_job_output_recorded", "Outputs published with the transition of their attempt.",
+            ("awa_job_kind", "awa_job_queue", "awa_job_outcome"), self.outputs,
+        )  # fmt: skip
+        yield _counter(
+            "awa_job_output_dropped", "Outputs that were recorded and not published.",
+            ("awa_job_kind", "awa_job_queue", "awa_output_reason"), self.dropped,
+        )  # fmt: skip
+        yield _counter(
+            "awa_job_rescued", "Attempts taken from workers, by reason.", ("reason",),
+            _single(self.rescued),
+        )  # fmt: skip
+        yield _counter("awa_job_promoted", "Due jobs made ready.", (), {(): self.promoted})
+        yield _counter(
+            "awa_duty_runs", "Maintenance duties run here, by how they ended.",
+            ("duty", "outcome"), self.duties,
+        )  # fmt: skip
+
+    def _histograms(self) -> Iterable[Metric]:
+        run = HistogramMetricFamily(
+            "awa_job_duration_seconds",
+            "Run time of attempts.",
+            labels=("awa_job_kind", "awa_job_queue"),
+        )
+        for histogram in {id(one): one for one in self._durations.values()}.values():
+            key = next(key for key, one in self._durations.items() if one is histogram)
+            run.add_metric(
+                (self.label(key[0]), self.label(key[1])), histogram.buckets(), histogram.total
+            )
+        yield run
+        wait = HistogramMetricFamily(
+            "awa_job_wait_duration_seconds",
+            "Time from due to claimed.",
+            labels=("awa_job_queue",),
+        )
+        for queue, histogram in self._waits.items():
+            wait.add_metric((queue,), histogram.buckets(), histogram.total)
+        yield wait
+        sizes = HistogramMetricFamily(
+            "awa_job_output_size_bytes",
+            "Size of published outputs in bytes of JSON text.",
+            labels=("awa_job_kind", "awa_job_queue"),
+        )
+        for size_key, histogram in self._sizes.items():
+            sizes.add_metric(size_key, histogram.buckets(), histogram.total)
+        yield sizes
+
+
+__all__ = ["MAX_LABEL_VALUES", "Metric", "WorkerMetrics", "gauge"]
+
+
+def gauge(
+    name: str, text: str, labels: tuple[str, ...], values: dict[tuple[str, ...], float]
+) -> Metric:
+    """Return a gauge with its values."""
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def _counter[K: tuple[str, ...]](
+    name: str, text: str, labels: tuple[str, ...], values: dict[K, int]
+) -> Metric:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def _single(values: dict[str, int]) -> dict[tuple[str, ...], int]:
+    return {(key,): value for key, value in values.items()}
