@@ -164,8 +164,7 @@ class Executor:
     def _coroutine(handler: Handler, job: RunningJob[Any]) -> Any:
         try:
             return handler.function(job)
-        except Exception as error:  # noqa: BLE001 - a callable that fails before its coroutine is
-        made
+        except Exception as error:  # noqa: BLE001 - before there is a coroutine
             return _raise(error)
 
     def _start_thread(self, attempt: Attempt) -> None:

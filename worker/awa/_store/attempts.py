@@ -56,7 +56,7 @@ class SealedAttempt:
 
 
 class Flush:
-    """The arrays of one finish call. Made once for sealed attempts of one worker, sent unchanged."""
+    """The arrays of one finish call: sealed attempts of one worker, always sent unchanged."""
 
     def __init__(self, sealed: list[SealedAttempt]) -> None:
         self.sealed = sealed
