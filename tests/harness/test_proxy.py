@@ -10,16 +10,19 @@ import pytest
 from support.proxy import FaultProxy
 from support.waiting import eventually
 
+GREETING = b"hello"
+
 type Dial = Callable[[FaultProxy], Awaitable[Streams]]
 type Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @pytest.fixture
 async def echo_port() -> AsyncIterator[int]:
-    """A server that sends back what it gets."""
+    """A server that says hello, then sends back what it gets."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            writer.write(GREETING)
             while data := await reader.read(1024):
                 writer.write(data)
         except ConnectionError:
@@ -52,6 +55,12 @@ async def dial() -> AsyncIterator[Dial]:
         writer.transport.abort()
 
 
+async def greeted(streams: Streams) -> Streams:
+    async with asyncio.timeout(5):
+        assert await streams[0].readexactly(len(GREETING)) == GREETING
+    return streams
+
+
 async def said_back(streams: Streams, text: bytes) -> bytes:
     reader, writer = streams
     writer.write(text)
@@ -76,7 +85,7 @@ async def turns_away(dial: Dial, proxy: FaultProxy) -> bool:
 
 
 async def test_it_forwards_both_ways(proxy: FaultProxy, dial: Dial) -> None:
-    streams = await dial(proxy)
+    streams = await greeted(await dial(proxy))
     assert await said_back(streams, b"ping") == b"ping"
     assert proxy.connections == 1
     streams[1].close()
@@ -86,15 +95,15 @@ async def test_it_forwards_both_ways(proxy: FaultProxy, dial: Dial) -> None:
 async def test_cut_resets_open_connections_and_serves_new_ones(
     proxy: FaultProxy, dial: Dial
 ) -> None:
-    old = await dial(proxy)
+    old = await greeted(await dial(proxy))
     await said_back(old, b"up")
     proxy.cut()
     assert await is_reset(old)
-    assert await said_back(await dial(proxy), b"again") == b"again"
+    assert await said_back(await greeted(await dial(proxy)), b"again") == b"again"
 
 
 async def test_black_hole_holds_everything_until_it_heals(proxy: FaultProxy, dial: Dial) -> None:
-    streams = await dial(proxy)
+    streams = await greeted(await dial(proxy))
     await said_back(streams, b"up")
     proxy.black_hole()
     answer = asyncio.create_task(said_back(streams, b"held"))
@@ -105,9 +114,10 @@ async def test_black_hole_holds_everything_until_it_heals(proxy: FaultProxy, dia
 
 
 async def test_a_connection_in_the_black_hole_can_be_cut(proxy: FaultProxy, dial: Dial) -> None:
-    streams = await dial(proxy)
-    await said_back(streams, b"up")
     proxy.black_hole()
+    streams = await dial(proxy)
+    await eventually(lambda: proxy.connections == 1)
+    # Both directions have something to hold back now: this, and the server's greeting.
     streams[1].write(b"lost")
     proxy.cut()
     assert await is_reset(streams)
@@ -117,17 +127,17 @@ async def test_a_connection_in_the_black_hole_can_be_cut(proxy: FaultProxy, dial
 async def test_refuse_turns_everybody_away_until_it_forwards_again(
     proxy: FaultProxy, dial: Dial
 ) -> None:
-    old = await dial(proxy)
+    old = await greeted(await dial(proxy))
     await said_back(old, b"up")
     proxy.refuse()
     assert await is_reset(old)
     assert await turns_away(dial, proxy)
     proxy.forward()
-    assert await said_back(await dial(proxy), b"back") == b"back"
+    assert await said_back(await greeted(await dial(proxy)), b"back") == b"back"
 
 
 async def test_delay_lets_each_direction_wait(proxy: FaultProxy, dial: Dial) -> None:
-    streams = await dial(proxy)
+    streams = await greeted(await dial(proxy))
     await said_back(streams, b"up")
     proxy.delay(timedelta(milliseconds=50))
     started = time.monotonic()
@@ -143,7 +153,7 @@ async def test_a_server_that_is_not_there_resets_the_client(dial: Dial) -> None:
 async def test_stop_ends_connections_and_may_be_repeated(echo_port: int, dial: Dial) -> None:
     proxy = FaultProxy("127.0.0.1", echo_port)
     proxy.start()
-    streams = await dial(proxy)
+    streams = await greeted(await dial(proxy))
     await said_back(streams, b"up")
     proxy.stop()
     proxy.stop()

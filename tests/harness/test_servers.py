@@ -23,6 +23,16 @@ def test_nothing_of_the_shell_reaches_a_test() -> None:
     assert [name for name in os.environ if name.startswith(("AWA_", "PG"))] == []
 
 
+def test_a_run_forgets_what_the_shell_says_about_databases() -> None:
+    node = f"{Path(__file__)}::{test_nothing_of_the_shell_reaches_a_test.__name__}"
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", node],
+        cwd=TESTS.parent, env={**os.environ, "AWA_DATABASE_URL": "x", "PGHOST": "x"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "1 passed" in run.stdout, run.stdout
+
+
 def test_a_test_with_a_server_is_marked(postgres: Server, request: pytest.FixtureRequest) -> None:
     assert postgres.pid
     assert request.node.get_closest_marker("postgres") is not None
