@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from awa_migrations import ConfigurationError, migrate, packaged_catalog
-from awa_migrations.snapshot import SNAPSHOT, difference, dump, main, make_snapshot
+from awa_migrations.snapshot import (
+    SNAPSHOT,
+    condensed,
+    difference,
+    dump,
+    main,
+    make_snapshot,
+)
 from support.postgres import Database, Server
 
 
@@ -63,3 +70,17 @@ def test_the_command_compares_and_writes(
 async def test_missing_client_programs_are_named(postgres: Server, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="createdb is not there"):
         await make_snapshot(postgres.dsn(), tmp_path)
+
+
+def test_definitions_that_differ_in_their_numbers_only_are_shown_once() -> None:
+    def table(name: str, column: str = "id") -> str:
+        return f"-- Name: {name}; Type: TABLE\n\nCREATE TABLE {name} ({column});\n\n"
+
+    text = table("slot_00") + table("slot_01") + table("other") + table("slot_02", "odd")
+
+    assert condensed(text) == (
+        "-- One of 2 that differ in their numbers only.\n"
+        + table("slot_00")
+        + table("other")
+        + table("slot_02", "odd")
+    )
