@@ -72,8 +72,13 @@ begin
     if p_end.progress is not null then
         p_move.payload := coalesce(p_move.payload, '{}') || jsonb_build_object('progress', p_end.progress::jsonb);
     end if;
+    v_returns := coalesce((p_move.payload ->> 'returns')::integer, 0) + 1;
+    if p_end.outcome = 'give_back' and v_returns > p_move.max_attempts then
+        p_end.outcome := 'rescue';
+        p_end.error := coalesce(p_end.error, 'given back too often without coming to an end');
+        p_move.outcome := 'rescued';
+    end if;
     if p_end.outcome in ('give_back', 'unknown_kind') then
-        v_returns := coalesce((p_move.payload ->> 'returns')::integer, 0) + 1;
         p_move.payload := coalesce(p_move.payload, '{}') || jsonb_build_object('returns', v_returns);
         p_move.attempt_after := p_move.attempt;
         if p_end.outcome = 'give_back' then
@@ -238,19 +243,25 @@ end $$;
 -- A claim with what of it is still open. Locks the claim rows, in order, before it looks.
 create type {schema}.open_claim as (
     n integer, slot smallint, claim_id bigint, lane_id integer, worker_id bigint, token bigint, has_unique boolean,
-    open int8multirange, done int8multirange, deadline_at timestamptz, claimed_at timestamptz);
+    was_open int8multirange, open int8multirange, done int8multirange, deadline_at timestamptz, claimed_at timestamptz);
 
-create function {schema}.open_claims(p_slots smallint[], p_worker bigint, p_claims bigint[], p_tokens bigint[])
+-- p_of, p_lo and p_hi ask for successes, as half-open ranges of places of the n-th claim; open is what is left beside them.
+create function {schema}.open_claims(p_slots smallint[], p_worker bigint, p_claims bigint[], p_tokens bigint[],
+                                     p_of integer[] default '{}', p_lo bigint[] default '{}',
+                                     p_hi bigint[] default '{}')
 returns {schema}.open_claim[]
 language plpgsql volatile
 as $$
 declare
     v_claims {schema}.open_claim[];
-    v_slots smallint[] := array(select distinct s from unnest(p_slots) s);
+    v_slots smallint[] := p_slots;
 begin
+    if cardinality(p_slots) > 1 then
+        v_slots := array(select distinct s from unnest(p_slots) s);
+    end if;
     v_claims := array(
-        select row(array_position(p_claims, c.claim_id), c.slot, c.claim_id, c.lane_id, c.worker_id, c.token, c.has_unique, c.items,
-                   '{}', c.deadline_at, c.claimed_at)::{schema}.open_claim
+        select row(array_position(p_claims, c.claim_id), c.slot, c.claim_id, c.lane_id, c.worker_id, c.token, c.has_unique,
+                   null, c.items, null, c.deadline_at, c.claimed_at)::{schema}.open_claim
           from (select slot, claim_id, lane_id, worker_id, has_unique, items, deadline_at, claimed_at, token
                   from {schema}.claim_batches
                  where slot in (v_slots[1], v_slots[2], v_slots[3], v_slots[4], v_slots[5], v_slots[6], v_slots[7], v_slots[8],
@@ -259,21 +270,25 @@ begin
                  order by claim_id for no key update) c
          where p_tokens is null or c.token = p_tokens[array_position(p_claims, c.claim_id)]);
     return array(
-        select row(c.n, c.slot, c.claim_id, c.lane_id, c.worker_id, c.token, c.has_unique, c.open - coalesce(x.closed, '{}'),
-                   '{}', c.deadline_at, c.claimed_at)::{schema}.open_claim
-          from unnest(v_claims) c
-          left join (
-               select claim_id, range_agg(r) as closed
-                 from (select claim_id, items from {schema}.receipt_completion_batches
-                        where slot in (v_slots[1], v_slots[2], v_slots[3], v_slots[4], v_slots[5], v_slots[6], v_slots[7], v_slots[8],
+        select row(o.n, o.slot, o.claim_id, o.lane_id, o.worker_id, o.token, o.has_unique, o.was_open, o.was_open - o.asked,
+                   o.was_open * o.asked, o.deadline_at, o.claimed_at)::{schema}.open_claim
+          from (select c.n, c.slot, c.claim_id, c.lane_id, c.worker_id, c.token, c.has_unique, c.deadline_at, c.claimed_at,
+                       c.open - coalesce(x.closed, '{}') as was_open,
+                       coalesce((select range_agg(int8range(lo, hi)) from unnest(p_of, p_lo, p_hi) u(k, lo, hi)
+                                  where k = c.n), '{}') as asked
+                  from unnest(v_claims) c
+                  left join (
+                       select claim_id, range_agg(r) as closed
+                         from (select claim_id, items from {schema}.receipt_completion_batches
+                                where slot in (v_slots[1], v_slots[2], v_slots[3], v_slots[4], v_slots[5], v_slots[6], v_slots[7], v_slots[8],
                                     v_slots[9], v_slots[10], v_slots[11], v_slots[12], v_slots[13], v_slots[14], v_slots[15], v_slots[16])
-                          and claim_id = any (p_claims)
-                       union all
-                       select claim_id, items from {schema}.claim_closures
-                        where slot in (v_slots[1], v_slots[2], v_slots[3], v_slots[4], v_slots[5], v_slots[6], v_slots[7], v_slots[8],
+                                  and claim_id = any (p_claims)
+                               union all
+                               select claim_id, items from {schema}.claim_closures
+                                where slot in (v_slots[1], v_slots[2], v_slots[3], v_slots[4], v_slots[5], v_slots[6], v_slots[7], v_slots[8],
                                     v_slots[9], v_slots[10], v_slots[11], v_slots[12], v_slots[13], v_slots[14], v_slots[15], v_slots[16])
-                          and claim_id = any (p_claims)) e, unnest(e.items) r
-                group by claim_id) x on x.claim_id = c.claim_id);
+                                  and claim_id = any (p_claims)) e, unnest(e.items) r
+                        group by claim_id) x on x.claim_id = c.claim_id) o);
 end $$;
 
 -- Releases the keys of completed jobs whose mask does not hold a completed job's key.
@@ -302,62 +317,34 @@ begin
                p_claim.claimed_at, p_claim.deadline_at, p_claim.token, p_claim.worker_id)::{schema}.ending;
 end $$;
 
--- What of a flush is accepted: successes as ranges of their claim's open items.
-create function {schema}.accept(p_claims {schema}.open_claim[], p_of integer[], p_lo bigint[], p_hi bigint[])
-returns {schema}.open_claim[]
-language plpgsql volatile
-as $$
-begin
-    return array(
-        select row(c.n, c.slot, c.claim_id, c.lane_id, c.worker_id, c.token, c.has_unique, c.open - a.asked, c.open * a.asked,
-                   c.deadline_at, c.claimed_at)::{schema}.open_claim
-          from unnest(p_claims) c
-          cross join lateral (select coalesce(range_agg(int8range(lo, hi)), '{}') as asked
-                                from unnest(p_of, p_lo, p_hi) u(k, lo, hi) where k = c.n) a);
-end $$;
-
 create function {schema}.finish_ends(p_claims {schema}.open_claim[], p_of integer[], p_seqs bigint[], p_outcomes text[],
                                      p_delays double precision[], p_errors text[], p_outputs text[], p_progress text[])
-returns void
+returns integer
 language plpgsql volatile
 as $$
 begin
-    if cardinality(p_of) > 0 then
-        perform {schema}.end_attempts(array(
-            select {schema}.ending_of(c, u.seq, u.outcome, u.delay, u.error, u.output, u.progress)
-              from unnest(p_of, p_seqs, p_outcomes, p_delays, p_errors, p_outputs, p_progress)
-                   u(k, seq, outcome, delay, error, output, progress)
-              join unnest(p_claims) c on c.n = u.k and c.open @> u.seq));
-    end if;
-end $$;
-
--- The usual case, told apart cheaply.
-create function {schema}.all_accepted(p_open {schema}.open_claim[], p_claims {schema}.open_claim[], p_lo bigint[],
-                                      p_hi bigint[], p_end_of integer[], p_end_seqs bigint[]) returns boolean
-language plpgsql volatile
-as $$
-begin
-    return (select coalesce(sum(hi - lo), 0) from unnest(p_lo, p_hi) u(lo, hi))
-         = (select coalesce(sum(upper(r) - lower(r)), 0) from unnest(p_claims) c, unnest(c.done) r)
-       and not exists (select from unnest(p_end_of, p_end_seqs) e(k, seq)
-                        where not exists (select from unnest(p_claims) c where c.n = e.k and c.open @> e.seq));
+    return cardinality({schema}.end_attempts(array(
+        select {schema}.ending_of(c, u.seq, u.outcome, u.delay, u.error, u.output, u.progress)
+          from unnest(p_of, p_seqs, p_outcomes, p_delays, p_errors, p_outputs, p_progress)
+               u(k, seq, outcome, delay, error, output, progress)
+          join unnest(p_claims) c on c.n = u.k and c.open @> u.seq)));
 end $$;
 
 -- Items that were not open: asked for less accepted. The finisher drops and counts them.
-create function {schema}.stale_items(p_claims {schema}.open_claim[], p_open_before {schema}.open_claim[], p_of integer[],
-                                     p_lo bigint[], p_hi bigint[], p_end_of integer[], p_end_seqs bigint[])
+create function {schema}.stale_items(p_claims {schema}.open_claim[], p_of integer[], p_lo bigint[], p_hi bigint[],
+                                     p_end_of integer[], p_end_seqs bigint[])
 returns table (claim_at integer, stale int8multirange)
 language plpgsql volatile
 as $$
 begin
     return query
-    select a.k, a.asked - coalesce(c.open, '{}')
+    select a.k, a.asked - coalesce(c.was_open, '{}')
       from (select k, range_agg(int8range(lo, hi)) as asked
               from (select * from unnest(p_of, p_lo, p_hi) u(k, lo, hi)
                     union all
                     select k, seq, seq + 1 from unnest(p_end_of, p_end_seqs) u(k, seq)) u group by k) a
-      left join unnest(p_open_before) c on c.n = a.k
-     where not isempty(a.asked - coalesce(c.open, '{}'));
+      left join unnest(p_claims) c on c.n = a.k
+     where not isempty(a.asked - coalesce(c.was_open, '{}'));
 end $$;
 
 -- One flush of one worker. Claims are given once each, in claim order; *_of are positions (from 1) in them. Successes come
@@ -377,29 +364,42 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-    v_open {schema}.open_claim[];
     v_claims {schema}.open_claim[];
+    v_claim {schema}.open_claim;
+    v_left bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform {schema}.require_own_transaction('finish');
     end if;
-    v_open := {schema}.open_claims(p_slots, p_worker, p_claims, p_tokens);
-    v_claims := {schema}.accept(v_open, p_done_of, p_done_lo, p_done_hi);
-    insert into {schema}.receipt_completion_batches (claim_id, claimed_at, finalized_at, lane_id, completed_count, slot,
-                                                    items)
-    select c.claim_id, c.claimed_at, clock_timestamp(), c.lane_id, {schema}.size_of(c.done), c.slot, c.done
-      from unnest(v_claims) c where not isempty(c.done);
-    if exists (select from unnest(v_claims) c where c.has_unique) then
-        perform {schema}.release_completed(v_claims);
+    v_claims := {schema}.open_claims(p_slots, p_worker, p_claims, p_tokens, p_done_of, p_done_lo, p_done_hi);
+    with written as (
+        insert into {schema}.receipt_completion_batches (claim_id, claimed_at, finalized_at, lane_id, completed_count, slot,
+                                                        items)
+        select c.claim_id, c.claimed_at, clock_timestamp(), c.lane_id,
+               (select sum(upper(r) - lower(r)) from unnest(c.done) r), c.slot, c.done
+          from unnest(v_claims) c where not isempty(c.done)
+        returning completed_count
+    )
+    select coalesce(-sum(completed_count), 0) into v_left from written;
+    foreach v_claim in array v_claims loop
+        if v_claim.has_unique then
+            perform {schema}.release_completed(v_claims);
+            exit;
+        end if;
+    end loop;
+    if cardinality(p_end_of) > 0 then
+        v_left := v_left + cardinality(p_end_of) - {schema}.finish_ends(v_claims, p_end_of, p_end_seqs, p_end_outcomes,
+            p_end_delays, p_end_errors, p_end_outputs, p_end_progress);
     end if;
-    perform {schema}.finish_ends(v_claims, p_end_of, p_end_seqs, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs,
-                                 p_end_progress);
-    if {schema}.all_accepted(v_open, v_claims, p_done_lo, p_done_hi, p_end_of, p_end_seqs) then
+    for v_at in 1 .. cardinality(p_done_of) loop
+        v_left := v_left + p_done_hi[v_at] - p_done_lo[v_at];
+    end loop;
+    if v_left = 0 then
         return;
     end if;
     return query
-    select s.claim_at, l.left_over from {schema}.stale_items(v_claims, v_open, p_done_of, p_done_lo, p_done_hi, p_end_of,
-                                                             p_end_seqs) s
+    select s.claim_at, l.left_over
+      from {schema}.stale_items(v_claims, p_done_of, p_done_lo, p_done_hi, p_end_of, p_end_seqs) s
       cross join lateral {schema}.finish_leases(p_claims[s.claim_at], p_tokens[s.claim_at], s.stale, p_end_seqs,
           p_end_of, s.claim_at, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress, null, null) l
      where not isempty(l.left_over);

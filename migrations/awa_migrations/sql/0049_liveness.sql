@@ -66,12 +66,9 @@ declare
 begin
     v_ends := array(
         select {schema}.ending_of(c, s.seq,
-                   case when st.claim is not null or coalesce((r.payload ->> 'returns')::integer, 0) >= r.max_attempts
-                        then 'rescue' else 'give_back' end,
-                   null, coalesce(p_error, 'given back too often without being started'))
+                   case when st.claim is not null then 'rescue' else 'give_back' end, null, p_error)
           from unnest(p_claims) c
           cross join lateral (select seq from unnest(c.open) i, generate_series(lower(i), upper(i) - 1) seq) s
-          join {schema}.ready_entries r on r.slot = c.slot and r.lane_id = c.lane_id and r.lane_seq = s.seq
           left join unnest(p_started_claims, p_started_seqs) st(claim, seq) on st.claim = c.claim_id and st.seq = s.seq);
     perform {schema}.end_attempts(v_ends);
     return cardinality(v_ends);

@@ -79,42 +79,54 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-    v_open {schema}.open_claim[];
     v_claims {schema}.open_claim[];
+    v_claim {schema}.open_claim;
+    v_left bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform {schema}.require_own_transaction('finish');
     end if;
-    v_open := {schema}.open_claims(p_slots, p_worker, p_claims, p_tokens);
-    v_claims := {schema}.accept(v_open, p_done_of, p_done_lo, p_done_hi);
-    insert into {schema}.receipt_completion_batches (claim_id, claimed_at, finalized_at, lane_id, completed_count, slot,
-                                                    items, outputs)
-    select c.claim_id, c.claimed_at, clock_timestamp(), c.lane_id, {schema}.size_of(b.items), c.slot, b.items, o.outputs
-      from (select k, batch, range_agg(int8range(lo, hi)) as asked
-              from unnest(p_done_of, p_done_batch, p_done_lo, p_done_hi) u(k, batch, lo, hi) group by k, batch) a
-      join unnest(v_claims) c on c.n = a.k
-     cross join lateral (select a.asked * c.done as items) b
-     cross join lateral (
-           select case when count(u.output) > 0 then array_agg(u.output order by q.seq) end as outputs
-             from unnest(b.items) i
-            cross join lateral generate_series(lower(i), upper(i) - 1) q(seq)
-             left join (select seq, output::json from unnest(p_output_of, p_output_seqs, p_done_outputs) x(k, seq, output)
-                         where x.k = a.k) u on u.seq = q.seq) o
-     where not isempty(b.items);
-    if exists (select from unnest(v_claims) c where c.has_unique) then
-        perform {schema}.release_completed(v_claims);
+    v_claims := {schema}.open_claims(p_slots, p_worker, p_claims, p_tokens, p_done_of, p_done_lo, p_done_hi);
+    with written as (
+        insert into {schema}.receipt_completion_batches (claim_id, claimed_at, finalized_at, lane_id, completed_count, slot,
+                                                        items, outputs)
+        select c.claim_id, c.claimed_at, clock_timestamp(), c.lane_id, {schema}.size_of(b.items), c.slot, b.items, o.outputs
+          from (select k, batch, range_agg(int8range(lo, hi)) as asked
+                  from unnest(p_done_of, p_done_batch, p_done_lo, p_done_hi) u(k, batch, lo, hi) group by k, batch) a
+          join unnest(v_claims) c on c.n = a.k
+         cross join lateral (select a.asked * c.done as items) b
+         cross join lateral (
+               select case when count(u.output) > 0 then array_agg(u.output order by q.seq) end as outputs
+                 from unnest(b.items) i
+                cross join lateral generate_series(lower(i), upper(i) - 1) q(seq)
+                 left join (select seq, output::json
+                              from unnest(p_output_of, p_output_seqs, p_done_outputs) x(k, seq, output)
+                             where x.k = a.k) u on u.seq = q.seq) o
+         where not isempty(b.items)
+        returning completed_count
+    )
+    select coalesce(-sum(completed_count), 0) into v_left from written;
+    foreach v_claim in array v_claims loop
+        if v_claim.has_unique then
+            perform {schema}.release_completed(v_claims);
+            exit;
+        end if;
+    end loop;
+    if cardinality(p_end_of) > 0 then
+        v_left := v_left + cardinality(p_end_of) - {schema}.finish_ends(v_claims, p_end_of, p_end_seqs, p_end_outcomes,
+            p_end_delays, p_end_errors, p_end_outputs, p_end_progress);
     end if;
-    perform {schema}.finish_ends(v_claims, p_end_of, p_end_seqs, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs,
-                                 p_end_progress);
-    if {schema}.all_accepted(v_open, v_claims, p_done_lo, p_done_hi, p_end_of, p_end_seqs) then
+    for v_at in 1 .. cardinality(p_done_of) loop
+        v_left := v_left + p_done_hi[v_at] - p_done_lo[v_at];
+    end loop;
+    if v_left = 0 then
         return;
     end if;
     return query
-    select s.claim_at, l.left_over from {schema}.stale_items(v_claims, v_open, p_done_of, p_done_lo, p_done_hi, p_end_of,
-                                                             p_end_seqs) s
+    select s.claim_at, l.left_over
+      from {schema}.stale_items(v_claims, p_done_of, p_done_lo, p_done_hi, p_end_of, p_end_seqs) s
       cross join lateral {schema}.finish_leases(p_claims[s.claim_at], p_tokens[s.claim_at], s.stale, p_end_seqs,
-          p_end_of, s.claim_at, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress,
-          p_output_seqs, p_done_outputs) l
+          p_end_of, s.claim_at, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress, p_output_seqs, p_done_outputs) l
      where not isempty(l.left_over);
 end $$;
 
