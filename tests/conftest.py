@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import asyncpg
+import hypothesis
 import pytest
 
 import awa_migrations
@@ -29,6 +30,15 @@ for _name in [name for name in os.environ if name.startswith(("AWA_", "PG"))]:
     del os.environ[_name]
 
 RUN = pytest.StashKey[Run]()
+
+# A slow machine is no defect: no test has a deadline for one example.
+hypothesis.settings.register_profile(
+    "awa",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("awa")
 
 # A test that asks for the fixture, directly or through others, gets the markers.
 MARKERS_BY_FIXTURE = {
