@@ -58,6 +58,7 @@ class AwaDriver(Driver):
 
     async def open_producer(self, connections: int) -> None:
         self._connections = max(connections, self._connections)
+        await self._client.require_schema()
 
     async def close_producer(self) -> None:
         await self._client.close()
@@ -76,6 +77,8 @@ class AwaDriver(Driver):
             await asyncio.sleep(hold.total_seconds())
 
     async def prepare(self, report: Report) -> None:
+        await self._client.require_schema()
+
         @self._client.task(Noop, queue=QUEUE)
         async def noop(job: awa.Job[Noop]) -> None:
             report(job.args.seq)
