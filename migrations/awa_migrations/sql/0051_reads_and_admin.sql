@@ -316,7 +316,9 @@ create function {schema}.require_short_transaction(p_what text) returns void
 language plpgsql volatile
 as $$
 begin
-    if transaction_timestamp() <> statement_timestamp() then
+    -- There is no way to ask whether a transaction block is open; one that has written or has lasted is.
+    if pg_current_xact_id_if_assigned() is not null
+            or statement_timestamp() - transaction_timestamp() > interval '1 second' then
         raise exception '% holds up the lane and must be a transaction of its own', p_what using errcode = '25001';
     end if;
 end $$;
