@@ -86,3 +86,14 @@ def shell(command: str) -> str:
     """Return what a command of a shell writes; it has to succeed."""
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
     return done.stdout
+
+
+def data_of(folder: Path) -> Path:
+    """Return the one data folder of a folder."""
+    (data,) = folder.glob("postgres/*/data")
+    return data
+
+
+def is_clean(folder: Path) -> bool:
+    """Say whether a folder has no database, nor a part of one."""
+    return not list(folder.glob("postgres/*/data")) + list(folder.glob("postgres/*/unfinished"))

@@ -15,11 +15,13 @@ from local.owners import MakePostgres, StartOwner, fetch, processes_in, shell
 
 
 async def test_a_new_folder_gets_a_database_on_a_socket_and_on_tcp(
-    make_postgres: MakePostgres,
+    make_postgres: MakePostgres, workplace: Path
 ) -> None:
-    server = await make_postgres().start()
+    server = await make_postgres(workplace / "checkout" / ".awa").start()
 
     assert server.is_running
+    # State of one machine, not to be committed.
+    assert (workplace / "checkout" / ".awa" / ".gitignore").read_text() == "*\n"
     assert server.is_owner
     for dsn in (server.dsn, server.tcp_dsn):
         assert await fetch(dsn, "select current_database()") == "awa"
@@ -204,13 +206,6 @@ async def test_the_log_holds_no_statement_and_no_value(
 
     assert "duplicate key" in server.log.read_text()
     assert "marked-secret" not in server.log.read_text()
-
-
-async def test_a_folder_that_we_make_is_not_committed(
-    make_postgres: MakePostgres, workplace: Path
-) -> None:
-    await make_postgres(workplace / "checkout" / ".awa").start()
-    assert (workplace / "checkout" / ".awa" / ".gitignore").read_text() == "*\n"
 
 
 async def test_ctrl_c_in_the_terminal_does_not_stop_the_database(

@@ -5,6 +5,7 @@
 | `postgres` | the door: `EmbeddedPostgres` starts, finds and stops a server |
 | `options` | what can be chosen |
 | `launch` | start a server and wait until it is ready |
+| `session` | log in, and make the database |
 | `command` | the command lines of initdb and of the server |
 | `diagnosis` | why a server has ended |
 | `binaries` | which PostgreSQL programs to run, and from where |

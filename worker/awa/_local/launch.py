@@ -6,23 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-import asyncpg
-
 from awa._local import cluster, orphans
 from awa._local.binaries import Binaries, choose_binaries, copy_binaries, find_binaries
 from awa._local.cluster import Address, Cluster, Owner
 from awa._local.command import initdb_command, server_command
 from awa._local.diagnosis import diagnose
-from awa._local.errors import NoSpace, PasswordLost, PortTaken, ServerFailed
+from awa._local.errors import NoSpace, PortTaken, ServerFailed
 from awa._local.guard import Task
 from awa._local.guarded import GuardedServer
 from awa._local.options import LaunchOptions
 from awa._local.place import Place, free_bytes
+from awa._local.session import ensure_database
 
 LOOK_INTERVAL = timedelta(milliseconds=20)
 # What a guard may need beyond the limit of a fast shutdown, see its steps.
 GRACE_OF_GUARD = timedelta(seconds=15)
-CONNECT_LIMIT = timedelta(seconds=30)
 FREE_PORT_TRIES = 3
 
 
@@ -51,33 +49,6 @@ async def launch(ours: Cluster, lock: int, options: LaunchOptions) -> Launched:
         except PortTaken as error:
             last_error = error  # somebody was quicker: take another
     raise last_error
-
-
-async def open_database(address: Address, ours: Cluster) -> None:
-    """Prove that we can log in, and make the database at the first start.
-
-    Raises PasswordLost or ServerFailed.
-    """
-    try:
-        async with asyncio.timeout(CONNECT_LIMIT.total_seconds()):
-            connection = await asyncpg.connect(
-                host=str(address.socket_folder),
-                port=address.port,
-                user=cluster.SUPERUSER,
-                password=address.password,
-                database="postgres",
-            )
-            try:
-                exists = "select from pg_database where datname = $1"
-                if not await connection.fetch(exists, cluster.DATABASE):
-                    await connection.execute(f"create database {cluster.DATABASE}")
-            finally:
-                await connection.close()
-    except asyncpg.InvalidPasswordError as error:
-        raise PasswordLost(ours.password_file) from error
-    except (asyncpg.PostgresError, OSError, TimeoutError) as error:
-        what = f"no connection to PostgreSQL ({type(error).__name__})"
-        raise ServerFailed(what, ours.log) from error
 
 
 async def until_unused(ours: Cluster, owner: Owner, limit: timedelta) -> None:
@@ -109,7 +80,7 @@ async def _launch_on(
         owner = ours.write_owner(server.guard_pid, programs, address)
         server.begin(_task(ours, options, programs, address))
         await _until_ready(ours, server, owner, options.start_limit, said_before)
-        await open_database(address, ours)
+        await ensure_database(address, ours)
     except BaseException:
         # Told before anything is awaited: a second cancellation cannot keep the server up.
         server.tell_to_stop()

@@ -20,9 +20,10 @@ from awa._local import cluster, orphans
 from awa._local.cluster import Address, Cluster, Owner
 from awa._local.errors import ServerAlreadyRunning, ServerFailed
 from awa._local.guarded import GuardedServer
-from awa._local.launch import GRACE_OF_GUARD, LOOK_INTERVAL, launch, open_database, until_unused
+from awa._local.launch import GRACE_OF_GUARD, LOOK_INTERVAL, launch, until_unused
 from awa._local.options import LaunchOptions
 from awa._local.place import local_errors, locate
+from awa._local.session import check_database
 
 DEFAULT_FOLDER = Path(".awa")
 
@@ -197,6 +198,6 @@ class EmbeddedPostgres:
         if not self.options.reuse:
             raise ServerAlreadyRunning(found.place.home, owner.pid, owner.program)
         address = Address(postmaster.port, postmaster.socket_folder, found.password())
-        await open_database(address, found)
+        await check_database(address, found)
         self._owner, self._address = owner, address
         return True
