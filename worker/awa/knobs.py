@@ -70,7 +70,7 @@ def read_knobs(settings: type, environ: Mapping[str, str]) -> dict[str, Any]:
 def shown(value: object) -> str:
     """Return a default or bound as documentation shows it, durations in seconds."""
     if isinstance(value, timedelta):
-        return f"{value.total_seconds():g} s"
+        return f"{value.total_seconds():.12g} s"
     return "not set" if value is None else str(value)
 
 
