@@ -1,0 +1,12 @@
+"""Fixtures that drive the engine by hand."""
+
+import pytest
+
+from support.engine import Engine
+from support.postgres import Connect, Database
+
+
+@pytest.fixture
+async def engine(database: Database, connect: Connect) -> Engine:
+    """The engine of this test's own database, with one registered worker and lane."""
+    return await Engine(database, connect).open()
