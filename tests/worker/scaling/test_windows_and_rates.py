@@ -110,6 +110,46 @@ def test_a_change_by_someone_else_counts_against_the_rate(looking):
     assert planner.look(after=15, ready=1000).desired == 12
 
 
+def test_a_rise_by_someone_else_is_where_the_next_rise_starts(looking):
+    planner = looking(2, max_replicas=100)
+    planner.look(ready=20)
+    planner.current = 10
+    planner.look(after=10, ready=100)
+    assert planner.look(after=15, ready=1000).desired == 20
+
+
+def test_a_rise_by_someone_else_is_not_undone_by_the_rate(looking):
+    planner = looking(2, max_replicas=100)
+    planner.look(ready=20)
+    planner.current = 20
+    assert planner.look(after=5, ready=200).desired == 20
+
+
+def test_a_fall_by_someone_else_is_not_undone_by_the_rate(looking):
+    planner = looking(20, down=replace(DOWN, window=0 * SECOND))
+    planner.look(ready=200)
+    planner.current = 5
+    assert planner.look(after=10, ready=40).desired == 5
+
+
+def test_part_of_a_replica_counts_up_on_the_way_up(looking):
+    planner = looking(3, up=rules(0, (PolicyType.PERCENT, 50, 15)))
+    assert planner.look(ready=1000).desired == 5
+
+
+def test_part_of_a_replica_counts_as_leave_to_go_on_the_way_down(looking):
+    planner = looking(3, down=rules(0, (PolicyType.PERCENT, 25, 60)))
+    planner.look(ready=30)
+    assert planner.look(after=10, ready=1).desired == 2
+
+
+@pytest.mark.parametrize(("gap", "desired"), [(30, 7), (31, 10)])
+def test_a_few_missed_looks_do_not_count_as_not_knowing(looking, gap, desired):
+    planner = looking(10, down=replace(DOWN, window=0 * SECOND))
+    planner.look(ready=100)
+    assert planner.look(after=gap, ready=1).desired == desired
+
+
 def test_a_decision_that_was_not_carried_out_is_made_again(looking):
     planner = looking(2, max_replicas=100)
     assert planner.look(ready=1000).desired == 6
@@ -154,17 +194,21 @@ def test_remembering_a_day_of_looks_stays_small(looking):
     planner = looking(10, down=replace(DOWN, window=3600 * SECOND), poll_interval=SECOND)
     sizes = []
     for tick in range(3600):
+        planner.current = tick % 20 + 1
         planner.look(after=1, ready=tick * 37 % 200)
-        sizes.append(len(planner.history.samples) + len(planner.history.steps))
-    assert max(sizes) <= 100
+        sizes.append((len(planner.history.samples), len(planner.history.steps)))
+    assert max(samples for samples, _ in sizes) <= 2 * 20 + 1
+    assert max(steps for _, steps in sizes) <= 2 * 120 + 2
 
 
 def test_a_clock_that_goes_back_forgets_the_future(looking):
     planner = looking(10, min_replicas=0)
     planner.look(ready=100)
-    planner.look(after=3600, ready=100)
-    back = planner.look(after=-1800, ready=1)
-    assert back.desired == 10
+    planner.look(after=3600, ready=150)
+    planner.look(after=100)
+    back = planner.look(after=-1800)
+    assert back.desired == 15
+    assert back.history.idle_since == planner.now
     assert all(sample.at <= planner.now for sample in back.history.samples)
     assert all(step.at <= planner.now for step in back.history.steps)
 

@@ -123,16 +123,16 @@ class Toleration(Part):
     """Value of the taint."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """Effect of the taint; every effect if not set."""
-    toleration_seconds: Int | None = None
+    toleration_seconds: Annotated[Int, Field(ge=0, le=31536000)] | None = None
     """How long pods stay after a `NoExecute` taint."""
 
 
 EnvList = Annotated[
     tuple[EnvVar, ...],
-    Distinct,
     Field(
         max_length=MAX_ITEMS,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     ),
+    Distinct,
 ]
 EnvFromList = Annotated[tuple[EnvFrom, ...], Field(max_length=MAX_ITEMS)]

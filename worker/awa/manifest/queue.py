@@ -32,7 +32,7 @@ MAX_NAME_LENGTH = 52
 _OWN_DATABASE = ClusterOnly("`awa up` runs its own database")
 _OWN_MIGRATION = ClusterOnly("`awa up` migrates its own database before it starts workers")
 _NO_ROLLOUT = ClusterOnly("local processes are restarted, not rolled out")
-_CLUSTER = ClusterOnly("it concerns a cluster")
+_PODS = ClusterOnly("processes here are not pods")
 
 QueueName = Annotated[str, Field(min_length=1, max_length=200, pattern=QUEUE_NAME)]
 SchemaName = Annotated[str, Field(min_length=1, max_length=48, pattern=SCHEMA_NAME)]
@@ -51,12 +51,12 @@ class Database(Part):
     """The database that holds the queue."""
 
     connection_secret_ref: Annotated[SecretKey, _OWN_DATABASE]
-    """Connection of the workers: a role that may run jobs."""
+    """Connection of the workers, by a role that may run jobs."""
     migration_secret_ref: Annotated[SecretKey | None, _OWN_DATABASE] = None
-    """Connection of the migration: a role that may change the schema, past any pooler;
+    """Connection of the migration, by a role that may change the schema and past any pooler;
     `connectionSecretRef` if not set."""
     monitor_secret_ref: Annotated[SecretKey | None, _OWN_DATABASE] = None
-    """Connection of the operator: a role that may read counters; `connectionSecretRef` if not
+    """Connection of the operator, by a role that may read counters; `connectionSecretRef` if not
     set."""
     schema_name: Annotated[SchemaName, Field(alias="schema")] = "awa"
     """Schema that holds Awa's tables. Cannot be changed later."""
@@ -143,11 +143,11 @@ class QueueSpec(Part):
     """How workers are replaced."""
     scaling: Scaling = Scaling()
     """How many workers there are."""
-    pod_disruption_budget: Annotated[PodDisruptionBudget, _CLUSTER] = PodDisruptionBudget()
+    pod_disruption_budget: Annotated[PodDisruptionBudget, _PODS] = PodDisruptionBudget()
     """How many workers a drain of nodes may take at once."""
-    network_policy: Annotated[NetworkPolicy, _CLUSTER] = NetworkPolicy()
+    network_policy: Annotated[NetworkPolicy, _PODS] = NetworkPolicy()
     """Who may talk to the workers."""
-    monitoring: Annotated[Monitoring, _CLUSTER] = Monitoring()
+    monitoring: Annotated[Monitoring, _PODS] = Monitoring()
     """Who watches the workers."""
 
 

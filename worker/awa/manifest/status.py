@@ -26,19 +26,25 @@ class ConditionType(StrEnum):
     """What the operator reports on. Each has its condition from the first visit on."""
 
     READY = "Ready"
-    """The spec is observed, the schema current, workers of this template available."""
     RECONCILING = "Reconciling"
-    """Progress is being made; true is the unusual state."""
     STALLED = "Stalled"
-    """A human is needed; true is the unusual state."""
     DATABASE_REACHABLE = "DatabaseReachable"
-    """The database answers and can be written."""
     SCHEMA_MIGRATED = "SchemaMigrated"
-    """The migration of this spec is recorded as done."""
     WORKERS_AVAILABLE = "WorkersAvailable"
-    """As many workers work as must."""
     SCALING_ACTIVE = "ScalingActive"
-    """The operator decides the replica count."""
+
+
+CONDITIONS = {
+    ConditionType.READY: "The spec is observed, the schema current, its workers available; "
+    "none of none counts.",
+    ConditionType.RECONCILING: "Progress is being made. False is the usual state.",
+    ConditionType.STALLED: "A human is needed. False is the usual state.",
+    ConditionType.DATABASE_REACHABLE: "The database answers and can be written.",
+    ConditionType.SCHEMA_MIGRATED: "The migration that the spec asks for is recorded as done.",
+    ConditionType.WORKERS_AVAILABLE: "As many workers work as must.",
+    ConditionType.SCALING_ACTIVE: "The operator decides the replica count.",
+}
+"""What each condition says when it is true."""
 
 
 class Condition(StatusPart):

@@ -27,14 +27,14 @@ SHAPES = {
 }
 """What each pattern asks for, in words."""
 
-_PERCENT = re.compile(r"(?:100|[1-9]?[0-9])%")
-_QUANTITY = re.compile(r"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?")
+PERCENT = "^(?:100|[1-9]?[0-9])%$"
+QUANTITY = r"^\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?$"
 MAX_COUNT = 1000
 
 
 def _count_or_percent(value: object) -> int | str:
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
-    if is_count or (isinstance(value, str) and _PERCENT.fullmatch(value)):
+    if is_count or (isinstance(value, str) and re.match(PERCENT, value)):
         return value  # type: ignore[return-value]
     raise PydanticCustomError(
         "count_or_percent", "must be a whole number from 0 to 1000, or a text such as 25%"
@@ -45,7 +45,7 @@ def _quantity(value: object) -> int | float | str:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and 0 <= value < 1e18:  # type: ignore[operator]
         return value  # type: ignore[return-value]
-    if isinstance(value, str) and len(value) <= MAX_ITEMS and _QUANTITY.fullmatch(value):
+    if isinstance(value, str) and len(value) <= MAX_ITEMS and re.match(QUANTITY, value):
         return value
     raise PydanticCustomError(
         "quantity", "must be a quantity of Kubernetes, such as 500m, 2 or 128Mi"
@@ -81,7 +81,7 @@ CountOrPercent = Annotated[
         {
             "anyOf": [
                 {"type": "integer", "minimum": 0, "maximum": MAX_COUNT},
-                {"type": "string", "maxLength": 4, "pattern": f"^{_PERCENT.pattern}$"},
+                {"type": "string", "maxLength": 4, "pattern": PERCENT},
             ],
             "x-kubernetes-int-or-string": True,
         }
@@ -94,7 +94,7 @@ Quantity = Annotated[
         {
             "anyOf": [
                 {"type": "integer", "minimum": 0},
-                {"type": "string", "maxLength": MAX_ITEMS, "pattern": f"^{_QUANTITY.pattern}$"},
+                {"type": "string", "maxLength": MAX_ITEMS, "pattern": QUANTITY},
             ],
             "x-kubernetes-int-or-string": True,
         }
