@@ -1,4 +1,4 @@
-"""Sessions that speak to the engine's functions one statement at a time, so that a test decides what overlaps."""
+"""Sessions that speak to the engine one statement at a time: a test decides what overlaps."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -60,9 +60,9 @@ class Engine:
         """Claim for the worker."""
         self._token += 1
         rows = await (session or self.admin).fetch(
-            "select claim_id, slot, seqs, args, in_flight from awa.claim_v1($1, $2,
-            array[$3::text]," " array[$4::int], '{0}', '{60}', '{k}')", self.worker, self._token,
-            QUEUE, limit,
+            "select claim_id, slot, seqs, args, in_flight"
+            " from awa.claim_v1($1, $2, array[$3::text], array[$4::int], '{0}', '{60}', '{k}')",
+            self.worker, self._token, QUEUE, limit,
         )  # fmt: skip
         jobs = {}
         for row in rows[:-1]:
@@ -105,11 +105,19 @@ class Engine:
 
     async def waits_for_lock(self, pid: int) -> None:
         """Return when the session with this pid waits for a lock."""
-        async with asyncio.timeout(10):
-            while not await self.admin.fetchval(
+        await holds(
+            lambda: self.admin.fetchval(
                 "select exists (select from pg_locks where pid = $1 and not granted)", pid
-            ):
-                await asyncio.sleep(0)
+            )
+        )
+
+
+async def holds(question: Callable[[], Awaitable[bool]]) -> None:
+    """Ask the database until it says yes; ten seconds at most."""
+    async with asyncio.timeout(10):
+        for _ in iter(int, 1):
+            if await question():
+                return
 
 
 type MakeEngine = Callable[[], Awaitable[Engine]]

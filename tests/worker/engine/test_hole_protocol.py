@@ -112,9 +112,10 @@ async def test_a_producer_takes_its_id_before_it_draws(engine, broken):
     await engine.enqueue(early, 2)
     taken = set((await engine.claim()).jobs)
     await late.execute(
-        "insert into awa.ready_entries (lane_seq, job_id, created_at, lane_id, slot, attempt," "
-        max_attempts, kind, args) values ($1::bigint, $1 * 1024 + $2::int, now(), $2, 0, 0, 25, 'k',
-        '{\"n\": 1}')", number, engine.lane,
+        "insert into awa.ready_entries (lane_seq, job_id, created_at, lane_id, slot, attempt,"
+        " max_attempts, kind, args)"
+        " values ($1::bigint, $1 * 1024 + $2::int, now(), $2, 0, 0, 25, 'k', '{\"n\": 1}')",
+        number, engine.lane,
     )  # fmt: skip
     taken |= await engine.claim_everything(3)
     await transaction.commit()
@@ -139,16 +140,25 @@ async def test_every_insert_path_takes_the_id_before_it_draws(engine):
 async def test_xmin_comes_from_before_the_bodies_are_read(engine, broken):
     pause = f"    perform pg_advisory_xact_lock({PAUSE});\n"
     marker = "    v_look.taken := 0;\n"
-    late_xmin = "    v_xmin := pg_snapshot_xmin(pg_current_snapshot());\n    v_passed := v_xmin >=
-    v_look.bound_old and not isempty(v_look.holes_old); v_slots := v_every;\n" await
-    engine.change("look", (marker, pause + (late_xmin if broken else "") + marker)) late, early,
-    gate, claimer = [await engine.session() for _ in range(4)] transaction = await begun(late) await
-    engine.enqueue(late, 1) await engine.enqueue(early, 2) taken = set((await engine.claim()).jobs)
-    await gate.execute(f"select pg_advisory_lock({PAUSE})") second =
-    asyncio.create_task(engine.claim(claimer)) await engine.waits_for_lock(claimer.get_server_pid())
-    await transaction.commit() await gate.execute(f"select pg_advisory_unlock({PAUSE})") taken |=
-    set((await second).jobs) taken |= await engine.claim_everything() assert taken == ({2} if broken
-    else {1, 2})
+    late_xmin = (
+        "    v_xmin := pg_snapshot_xmin(pg_current_snapshot());\n"
+        "    v_passed := v_xmin >= v_look.bound_old and not isempty(v_look.holes_old);\n"
+        "    v_slots := v_every;\n"
+    )
+    await engine.change("look", (marker, pause + (late_xmin if broken else "") + marker))
+    late, early, gate, claimer = [await engine.session() for _ in range(4)]
+    transaction = await begun(late)
+    await engine.enqueue(late, 1)
+    await engine.enqueue(early, 2)
+    taken = set((await engine.claim()).jobs)
+    await gate.execute(f"select pg_advisory_lock({PAUSE})")
+    second = asyncio.create_task(engine.claim(claimer))
+    await engine.waits_for_lock(claimer.get_server_pid())
+    await transaction.commit()
+    await gate.execute(f"select pg_advisory_unlock({PAUSE})")
+    taken |= set((await second).jobs)
+    taken |= await engine.claim_everything()
+    assert taken == ({2} if broken else {1, 2})
 
 
 @pytest.mark.parametrize("broken", [False, True], ids=["right", "one-generation"])
@@ -157,9 +167,12 @@ async def test_a_busy_lane_drops_its_dead_holes(engine, broken):
     if broken:
         await engine.change(
             "add_holes",
-            ("if isempty(p_look.holes_old) then", "if true then"), ("p_look.holes_old :=
-            p_look.holes_new;", "p_look.holes_old := p_look.holes_old + p_look.holes_new;"),
-        )  # fmt: skip
+            ("if isempty(p_look.holes_old) then", "if true then"),
+            (
+                "p_look.holes_old := p_look.holes_new;",
+                "p_look.holes_old := p_look.holes_old + p_look.holes_new;",
+            ),
+        )
     producer = await engine.session()
     writers = [await engine.session() for _ in range(3)]
     open_writes = []
