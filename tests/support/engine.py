@@ -91,6 +91,7 @@ class Engine:
             " from awa.claim_batches where lane_id = $1 order by claim_id desc limit 1",
             self.lane,
         )
+        assert row is not None
         return row["old"], row["new"]
 
     async def change(self, function: str, *changes: tuple[str, str]) -> None:
