@@ -47,9 +47,16 @@ def test_a_wheel_depends_on_names_and_never_on_a_path_or_an_address(built):
     assert [requirement for requirement in required if "@" in requirement] == []
 
 
-def test_the_migrations_travel_with_their_wheel(built):
-    scripts = [name for name in built.names if "/sql/" in name]
-    assert bool(scripts) == (built.member == "migrations")
+def test_sql_travels_with_the_wheel_that_runs_it(built):
+    scripts = {name.rpartition("/")[0] for name in built.names if name.endswith(".sql")}
+    assert (
+        scripts
+        >= {
+            "migrations": {"awa_migrations/sql"},
+            "worker": {"awa/_store/sql"},
+            "operator": set(),
+        }[built.member]
+    )
 
 
 def test_only_the_worker_installs_a_command(built):
