@@ -1,9 +1,8 @@
 """Awa: a PostgreSQL-native job queue."""
 
-from importlib.metadata import version
-
 from awa._store.counts import QueueCounts
 from awa.client import AsyncClient, Transaction
+from awa.environment import release
 from awa.errors import (
     AwaError,
     CallbackNotFound,
@@ -34,9 +33,10 @@ from awa.outcome import Cancel, RetryAfter, Snooze
 from awa.output import MAX_OUTPUT_BYTES, OutputSlot
 from awa.queue_settings import QueueSettings, RateLimit
 from awa.settings import WorkerSettings
+from awa.sync import Client, SyncTransaction
 from awa.unique import period_bucket
 
-__version__ = version("awa-worker")
+__version__ = release()
 
 __all__ = [
     "MAX_OUTPUT_BYTES",
@@ -44,6 +44,7 @@ __all__ = [
     "AwaError",
     "CallbackNotFound",
     "Cancel",
+    "Client",
     "DatabaseError",
     "DatabaseTooOld",
     "DatabaseUnreachable",
@@ -67,6 +68,7 @@ __all__ = [
     "SchemaTooNew",
     "SerializationError",
     "Snooze",
+    "SyncTransaction",
     "TerminalError",
     "Transaction",
     "UniqueConflict",

@@ -1,5 +1,6 @@
 """The asynchronous client: enqueue, look, administer, and run a worker in this process."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -11,12 +12,13 @@ from awa._store import jobs as store
 from awa._store.counts import QueueCounts
 from awa._store.database import Database
 from awa._store.rows import inserted_row, job_row
+from awa.environment import release
 from awa.errors import AwaError, JobNotFound, ValidationError
 from awa.job import Job, JobState
 from awa.options import InsertOptions, NewJob, parse_new_job
 from awa.queue_settings import parse_queues
 from awa.registry import Registry
-from awa.settings import DatabaseSettings, WorkerSettings
+from awa.settings import WorkerSettings, load_database_settings
 from awa_migrations import migrate as run_migrations
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Transaction:
         """Enqueue jobs in this transaction; see `AsyncClient.insert_many`."""
         new = new_jobs(args, kind, options)
         await self._client._know_lanes(new)
-        return await _insert(self._session, self._client._database.sql, new)
+        return await _insert(self._session, self._client.database.sql, new)
 
     async def execute(self, statement: str, *values: object) -> str:
         """Run a statement of your own; returns the server's word on it, such as `INSERT 0 1`."""
@@ -58,7 +60,8 @@ class Transaction:
 class AsyncClient:
     """A connection to one Awa schema. Use it as a context manager, or call `close`.
 
-    `database_url` is a PostgreSQL address; connections open at first use, at most
+    `database_url` is a PostgreSQL address, by default what AWA_DATABASE_URL says at the first use;
+    `schema` likewise is AWA_SCHEMA or `awa`. Connections open at first use, at most
     `max_connections` for calls. A worker started with `start` has three more of its own.
 
     Errors are those of `awa.errors`: `DatabaseUnreachable`, `SchemaNotMigrated`,
@@ -67,18 +70,33 @@ class AsyncClient:
     """
 
     def __init__(
-        self, database_url: str, max_connections: int = 10, *, schema: str = "awa"
+        self,
+        database_url: str | None = None,
+        max_connections: int = 10,
+        *,
+        schema: str | None = None,
     ) -> None:
-        # One connection is enough for calls; the settings ask for two because a worker needs more.
-        self._database = Database(
-            DatabaseSettings(
-                database_url=database_url, schema=schema, max_connections=max(2, max_connections)
-            ),
-            pool_size=max_connections,
-        )
+        self._address = database_url
+        self._schema = schema
+        self._max_connections = max_connections
+        self._database: Database | None = None
         self._registry = Registry()
         self._worker: Worker | None = None
         self._lanes: set[tuple[str, int]] = set()
+
+    @property
+    def database(self) -> Database:
+        """Where the client goes. Without an address of its own it asks the environment, once."""
+        if self._database is None:
+            environ = dict(os.environ)
+            if self._address is not None:
+                environ["AWA_DATABASE_URL"] = self._address
+            if self._schema is not None:
+                environ["AWA_SCHEMA"] = self._schema
+            self._database = Database(
+                load_database_settings(environ), pool_size=self._max_connections
+            )
+        return self._database
 
     async def __aenter__(self) -> Self:
         return self
@@ -89,19 +107,20 @@ class AsyncClient:
     async def close(self) -> None:
         """Stop the worker if one runs, and close every connection."""
         await self.shutdown()
-        await self._database.close()
+        if self._database is not None:
+            await self._database.close()
 
     # --- schema ---------------------------------------------------------------------------------
 
     async def migrate(self) -> int:
         """Bring the schema to this release's version, which is returned."""
-        settings = self._database.settings
+        settings = self.database.settings
         report = await run_migrations(settings.database_url, schema=settings.schema)
         return report.to_version
 
     async def require_schema(self) -> int:
         """Return the schema's version; raises when this release cannot work with it."""
-        return await self._database.require_schema()
+        return await self.database.require_schema()
 
     # --- enqueue --------------------------------------------------------------------------------
 
@@ -122,8 +141,8 @@ class AsyncClient:
         new = new_jobs(args, kind, options)
         if not new:
             return []
-        async with self._database.session() as session:
-            return await _insert(session, self._database.sql, new)
+        async with self.database.session() as session:
+            return await _insert(session, self.database.sql, new)
 
     async def insert_many_copy(
         self, args: Iterable[object], *, kind: str | None = None, **options: Any
@@ -132,8 +151,8 @@ class AsyncClient:
         new = new_jobs(args, kind, options)
         if not new:
             return []
-        async with self._database.session() as session:
-            return await _insert(session, self._database.sql, new, skip=True)
+        async with self.database.session() as session:
+            return await _insert(session, self.database.sql, new, skip=True)
 
     async def enqueue_many_copy(
         self, args: Iterable[object], *, kind: str | None = None, **options: Any
@@ -146,25 +165,25 @@ class AsyncClient:
         new = new_jobs(args, kind, options)
         if not new:
             return 0
-        settings = self._database.settings
-        async with self._database.session() as session:
-            return await store.enqueue_copy(session, self._database.sql, settings.schema, new)
+        settings = self.database.settings
+        async with self.database.session() as session:
+            return await store.enqueue_copy(session, self.database.sql, settings.schema, new)
 
     @asynccontextmanager
     async def transaction(self) -> "AsyncIterator[Transaction]":
         """Open a transaction; it commits at the end of the block and rolls back on an error."""
-        async with self._database.session() as session, session.transaction():
+        async with self.database.session() as session, session.transaction():
             yield Transaction(self, session)
 
     # --- look -----------------------------------------------------------------------------------
 
     async def get_job(self, job_id: int) -> Job[Any]:
         """Return a job with its output. Raises `JobNotFound`."""
-        async with self._database.session() as session:
+        async with self.database.session() as session:
             name = "get_job"
-            if await session.fetchval(self._database.sql["stores_outputs"]):
+            if await session.fetchval(self.database.sql["stores_outputs"]):
                 name = "get_job_with_output"
-            row = await session.fetchrow(self._database.sql[name], job_id)
+            row = await session.fetchrow(self.database.sql[name], job_id)
         if row is None:
             raise JobNotFound(job_id)
         return Job(job_row(row))
@@ -180,12 +199,12 @@ class AsyncClient:
         if not 1 <= limit <= MAX_LISTED:
             raise ValidationError(f"limit takes 1 to {MAX_LISTED}")
         wanted = None if state is None else str(_state(state))
-        rows = await self._database.fetch("list_jobs", wanted, kind, queue, limit)
+        rows = await self.database.fetch("list_jobs", wanted, kind, queue, limit)
         return [Job(job_row(row)) for row in rows]
 
     async def queue_counts(self, queue: str | None = None) -> list[QueueCounts]:
         """Return exact counts of every queue, or of one."""
-        return [QueueCounts(**row) for row in await self._database.fetch("queue_counts", queue)]
+        return [QueueCounts(**row) for row in await self.database.fetch("queue_counts", queue)]
 
     # --- administer -----------------------------------------------------------------------------
 
@@ -195,13 +214,13 @@ class AsyncClient:
         A running attempt loses its claim at once and is asked to stop. A job that has ended
         already stays as it is: look at the state of what is returned.
         """
-        if await self._database.value("cancel", job_id) is None:
+        if await self.database.value("cancel", job_id) is None:
             raise JobNotFound(job_id)
         return await self.get_job(job_id)
 
     async def retry(self, job_id: int) -> Job[Any]:
         """Run a failed or cancelled job again from attempt 0, or a waiting one now."""
-        found = await self._database.value("retry", job_id)
+        found = await self.database.value("retry", job_id)
         if found is None:
             raise JobNotFound(job_id)
         if found in {"completed", "running", "available", "waiting_external"}:
@@ -211,11 +230,11 @@ class AsyncClient:
 
     async def pause_queue(self, queue: str, paused_by: str | None = None) -> None:
         """Stop claims of a queue, on every worker, until it is resumed. Running jobs go on."""
-        await self._database.value("pause_queue", queue, paused_by)
+        await self.database.value("pause_queue", queue, paused_by)
 
     async def resume_queue(self, queue: str) -> None:
         """End a pause."""
-        await self._database.value("resume_queue", queue)
+        await self.database.value("resume_queue", queue)
 
     # --- work -----------------------------------------------------------------------------------
 
@@ -253,10 +272,8 @@ class AsyncClient:
         if self._worker is not None:
             raise AwaError("the worker of this client runs already; call shutdown first")
         made = worker_settings(queues, settings, knobs, self._registry)
-        from awa import __version__  # noqa: PLC0415 - the package imports this module
-
         worker = Worker(
-            self._database, self._registry, made, name=name, version=__version__,
+            self.database, self._registry, made, name=name, version=release(),
             state_folder=state_folder,
         )  # fmt: skip
         await worker.start()
@@ -282,7 +299,7 @@ class AsyncClient:
         """Register lanes in a short transaction, so that a long one never holds one up."""
         for lane in store.lanes_of(new):
             if lane not in self._lanes:
-                await self._database.value("register_lane", *lane)
+                await self.database.value("register_lane", *lane)
                 self._lanes.add(lane)
 
 

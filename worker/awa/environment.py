@@ -18,3 +18,8 @@ def conflict() -> str | None:
         f" share an environment. Uninstall both ({CONFLICTING} and awa-worker), then install the"
         " one you want again."
     )
+
+
+def release() -> str:
+    """Return the version of this distribution."""
+    return version("awa-worker")
