@@ -5,10 +5,12 @@ environment: the variable of a knob is `AWA_` and its name, with the unit for du
 `AWA_HEARTBEAT_INTERVAL_SECONDS=10`. Nothing else reads the environment, and nothing at import.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from awa.errors import ValidationError
 from awa.knobs import Knob, check_knobs, check_type, read_knobs
@@ -18,6 +20,7 @@ DEFAULT_MAX_WORKERS = 10
 RING_SLOTS = 16
 _SECOND = timedelta(seconds=1)
 _NOTHING = timedelta(0)
+_HOST = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::\d*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,11 @@ class DatabaseSettings:
 
     def __post_init__(self) -> None:
         check_knobs(self, "database ")
+        if not _is_address(self.database_url):
+            raise ValidationError(
+                "database_url is not an address of PostgreSQL; it looks like "
+                "postgresql://user@host/database"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +242,15 @@ class WorkerSettings:
         ),
     ] = timedelta(days=30)
     health_address: Annotated[
-        str | None, Knob("host:port of /healthz, /readyz and /metrics; not served when not set.")
+        str | None,
+        Knob(
+            "host:port of /healthz and /readyz, `off` for none. `awa worker` serves them on "
+            "127.0.0.1:8321 when not set, if that is free; a pod wants 0.0.0.0:8321."
+        ),
+    ] = None
+    metrics_address: Annotated[
+        str | None,
+        Knob("host:port of /metrics when it is another one than that of the health pages."),
     ] = None
 
     def __post_init__(self) -> None:
@@ -295,6 +311,16 @@ class WorkerSettings:
                 f"queue {queue.name!r}: max_workers and global_max_workers exclude each other; "
                 "use min_workers and weight"
             )
+
+
+def _is_address(url: str) -> bool:
+    """Whether a text has the form of a PostgreSQL address; several hosts may stand in it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    return url.startswith(("postgresql://", "postgres://")) and all(map(_HOST.fullmatch, hosts))
 
 
 def load_worker_settings(environ: Mapping[str, str]) -> WorkerSettings:

@@ -208,9 +208,29 @@ def test_a_variable_that_cannot_be_read_is_named(variable: str, value: str, mess
 
 def test_every_number_and_duration_has_a_variable_that_is_read() -> None:
     for knob_field in dataclasses.fields(WorkerSettings):
-        if knob_field.name not in {"queues", "health_address"}:
+        if knob_field.name not in {"queues", "health_address", "metrics_address"}:
             with pytest.raises(ValidationError, match=f"^{knob_field.name} is -1"):
                 load_worker_settings({variable_of(knob_field): "-1"})
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "hunter2", "mysql://u:hunter2@h/d", "postgresql:/h", "postgresql://u:hunter2@h:abc/d",
+     "postgresql://u:hunter2@[::1/d"],
+)  # fmt: skip
+def test_what_is_no_address_of_postgresql_is_refused_unseen(address: str) -> None:
+    with pytest.raises(ValidationError, match="postgresql://user@host/database") as refused:
+        DatabaseSettings(database_url=address)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["postgresql://", "postgres://h/d", "postgresql:///d?host=/run/postgresql", "postgresql://h/d",
+     "postgresql://u:p%40@h1:5432,h2:5433/d", "postgresql://[::1]:5432/d"],
+)  # fmt: skip
+def test_every_form_of_an_address_is_taken(address: str) -> None:
+    assert DatabaseSettings(database_url=address).database_url == address
 
 
 def test_the_database_needs_an_address_and_never_shows_it() -> None:
