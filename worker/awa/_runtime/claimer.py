@@ -70,6 +70,7 @@ class Claimer(Service):
         self._lost_tokens: list[int] = []
         self.stopping = asyncio.Event()
         self.claiming = False
+        self.longest_pause = max(settings.poll_interval.total_seconds(), LONGEST_SLEEP_SECONDS)
 
     async def run(self) -> None:
         """Claim until `stopping` is set. The claim in flight is always waited for."""
@@ -192,7 +193,8 @@ class Claimer(Service):
         self.progressed()
         if self._request() is not None and self._may_claim():
             return
-        await self._wait(self._permits.freed, poll if limit is None else max(limit, 0.001))
+        limit = poll if limit is None else min(max(limit, 0.001), LONGEST_SLEEP_SECONDS)
+        await self._wait(self._permits.freed, limit)
 
     async def _wait(self, event: asyncio.Event, limit: float) -> None:
         stop = asyncio.ensure_future(self.stopping.wait())

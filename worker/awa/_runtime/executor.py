@@ -33,15 +33,26 @@ DEADLINE_ERROR = "hard deadline exceeded"
 class Attempt:
     """One attempt whose handler waits for something."""
 
-    __slots__ = ("claim", "handler", "job", "place", "seq", "started_at", "stop_reason", "task")
+    __slots__ = (
+        "claim", "handler", "job", "place", "recorder", "seq", "started_at", "stop_reason", "task",
+    )  # fmt: skip
 
     def __init__(
-        self, claim: Claim, seq: int, job: RunningJob[Any], handler: Handler, place: int, at: float
+        self,
+        claim: Claim,
+        seq: int,
+        job: RunningJob[Any],
+        handler: Handler,
+        at: float,
+        recorder: Recorder,
+        place: int,
     ) -> None:
         self.claim = claim
         self.seq = seq
         self.job = job
         self.handler = handler
+        self.recorder = recorder
+        """Where it was noted: that of its own identity, whatever this process has become since."""
         self.place = place
         self.started_at = at
         self.task: asyncio.Task[Any] | Future[Any] | None = None
@@ -143,7 +154,7 @@ class Executor:
             return at
         place = self.recorder.note(claim.claim_id, seq)
         if not handler.is_async:
-            self._start_thread(Attempt(claim, seq, job, handler, place, at))
+            self._start_thread(Attempt(claim, seq, job, handler, at, self.recorder, place))
             return at
         task = asyncio.Task(
             self._coroutine(handler, job), loop=self._permits.loop, eager_start=True
@@ -151,10 +162,10 @@ class Executor:
         if task.done():
             now = time.perf_counter()
             self.recorder.clear(place)
-            self._end(claim, seq, job, self._outcome(task, None))
+            self._end(claim, seq, job, self._outcome(task, None, job))
             self._metrics.ended(handler.kind, claim.head.queue, now - at)
             return now
-        attempt = Attempt(claim, seq, job, handler, place, at)
+        attempt = Attempt(claim, seq, job, handler, at, self.recorder, place)
         attempt.task = task
         self.waiting[(claim.claim_id, seq)] = attempt
         task.add_done_callback(partial(self._task_done, attempt))
@@ -183,8 +194,8 @@ class Executor:
 
     def _task_done(self, attempt: Attempt, task: "asyncio.Task[Any] | Future[Any]") -> None:
         del self.waiting[(attempt.claim.claim_id, attempt.seq)]
-        self.recorder.clear(attempt.place)
-        outcome = self._outcome(task, attempt.stop_reason)
+        attempt.recorder.clear(attempt.place)
+        outcome = self._outcome(task, attempt.stop_reason, attempt.job)
         self._end(attempt.claim, attempt.seq, attempt.job, outcome)
         self._metrics.ended(
             attempt.handler.kind, attempt.claim.head.queue, time.perf_counter() - attempt.started_at
@@ -193,7 +204,7 @@ class Executor:
 
     @staticmethod
     def _outcome(
-        task: "asyncio.Task[Any] | Future[Any]", stop_reason: str | None
+        task: "asyncio.Task[Any] | Future[Any]", stop_reason: str | None, job: RunningJob[Any]
     ) -> Outcome | GivenBack:
         if task.cancelled():
             if stop_reason is None:
@@ -204,7 +215,11 @@ class Executor:
             returned = task.result()
             return COMPLETED if returned is None else classify(returned)
         if isinstance(raised, Exception):
-            log.info("attempt failed", extra={"error": type(raised).__name__}, exc_info=raised)
+            log.info(
+                "attempt failed",
+                extra={"job": job.id, "kind": job.kind, "error": type(raised).__name__},
+                exc_info=raised,
+            )
             return classify(None, raised)
         return Failed(f"{type(raised).__name__} raised by the handler")
 

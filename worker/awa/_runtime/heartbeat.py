@@ -27,7 +27,7 @@ class Heartbeat(Service):
         super().__init__()
         self._identity = identity
         self._executor = executor
-        self._interval = settings.heartbeat_interval.total_seconds()
+        self._interval = self.longest_pause = settings.heartbeat_interval.total_seconds()
         self._declared_dead = declared_dead
         self.said_at: float | None = None
 

@@ -49,7 +49,13 @@ class Identity:
             self._settings.heartbeat_staleness,
         )
         self.held = Counter()
-        self.recorder = Recorder(self._folder, self.worker_id)
+        if self._folder is None:
+            self.recorder = Recorder(None, self.worker_id)
+        else:
+            # Numbers of workers are those of one engine; a state folder may outlive it.
+            folder = self._folder / await self._database.engine()
+            folder.mkdir(mode=0o700, exist_ok=True)
+            self.recorder = Recorder(folder, self.worker_id)
 
     def took(self, claims: list[Claim]) -> None:
         """Note what was claimed."""
@@ -84,5 +90,8 @@ class Identity:
         return int(await self._database.value("give_back", self.worker_id, token))
 
     async def leave(self, reason: str) -> None:
-        """Tell the database that this identity is gone and holds nothing."""
-        await self._database.value("mark_dead", self.worker_id, reason)
+        """Tell the database that this identity is gone and runs nothing; what it holds goes back.
+
+        Only for a process in which no attempt can act any more.
+        """
+        await self._database.value("settle", self.worker_id, reason, [], [])

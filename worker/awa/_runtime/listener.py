@@ -43,6 +43,7 @@ class Listener(Service):
         self.wake = asyncio.Event()
         self.works = False
         self.asleep = False
+        self.longest_pause = CHECK_SECONDS
 
     async def run(self) -> None:
         """Listen until the session breaks; the supervisor calls again."""

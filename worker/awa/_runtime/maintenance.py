@@ -49,6 +49,7 @@ class Maintenance(Service):
         self._settings = settings
         self._identity = identity
         self._metrics = metrics
+        self.longest_pause = settings.leader_check_interval.total_seconds()
         self.leads = False
         self.horizon_seconds: float | None = None
         self.prune_outcome = "none"

@@ -21,24 +21,31 @@ class State(StrEnum):
     stopped = "stopped"
     running = "running"
     failing = "failing"
+    stalled = "stalled"
+    """It neither got anywhere nor failed for much longer than it ever waits."""
 
 
 class Service:
     """A supervised loop. Subclasses give `name` and `run`, which returns only at a stop."""
 
     name = "service"
+    longest_pause: float | None = None
+    """Seconds between two signs of progress when all is well; None for one that waits for work."""
 
     def __init__(self) -> None:
         self.failures = 0
         self.restarts = 0
         self.state = State.stopped
         self.progressed_at = 0.0
+        self.moved_at = 0.0
+        """When the loop last progressed or failed; neither for long means that it hangs."""
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start the loop unless it runs."""
         if self._task is None:
             self.state = State.running
+            self.progressed_at = self.moved_at = asyncio.get_running_loop().time()
             self._task = asyncio.create_task(self._supervise(), name=f"awa {self.name}")
 
     async def stop(self) -> None:
@@ -56,7 +63,7 @@ class Service:
 
     def progressed(self) -> None:
         """Note that the loop has got somewhere; liveness looks at how long ago that was."""
-        self.progressed_at = asyncio.get_running_loop().time()
+        self.progressed_at = self.moved_at = asyncio.get_running_loop().time()
         if self.failures or self.state is not State.running:
             self.failures = 0
             self.state = State.running
@@ -69,6 +76,7 @@ class Service:
                 self.failures += 1
                 self.restarts += 1
                 self.state = State.failing
+                self.moved_at = asyncio.get_running_loop().time()
                 log.log(
                     logging.ERROR if self.failures == 1 else logging.DEBUG,
                     "service failed, starting again",

@@ -1,9 +1,10 @@
 """A worker process, put together: parts, their order at start, and their order at the end.
 
 Stop: claim no more (the claim in flight is waited for) → running handlers go on, for the drain
-timeout at most → those left are asked to stop and get a moment → outcomes are written → the
-identity says that it is gone, which hands back whatever is left → sessions close. Nothing is waited
-for without a limit.
+timeout at most → what has not started goes back, and those left are asked to stop and get a moment
+→ outcomes are written → the identity says that it is gone, which hands back whatever is left →
+sessions close. Nothing is waited for without a limit. When a handler cannot be stopped the identity
+says nothing: its job is handed on once the process is gone, by whoever sees that.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from awa._runtime.identity import Identity
 from awa._runtime.listener import Listener
 from awa._runtime.maintenance import Maintenance
 from awa._runtime.permits import Permits
+from awa._runtime.recorder import Recorder
 from awa._runtime.service import Service, State
 from awa._store.attempts import Claim, GivenBack, SealedAttempt
 from awa._store.database import Database
@@ -79,6 +81,8 @@ class Worker:
         self._dispatcher = _Dispatcher(self._claimed, self.executor)
         self._deadlines = DeadlineWatch(self.executor)
         self._becoming = asyncio.Lock()
+        self._former: list[Recorder] = []
+        self._hurried = asyncio.Event()
         self.draining = False
         self.started_at = 0.0
         self.metrics.gauges = self._gauges
@@ -113,12 +117,9 @@ class Worker:
         self.draining = True
         limit = self.settings.drain_timeout.total_seconds()
         limit = limit if drain_seconds is None else drain_seconds
+        ends_at = time.monotonic() + limit
         await self._stop_claiming()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(limit):
-                await self._claimed.join()
-                await self.executor.finished()
-        if self.executor.waiting or not self._claimed.empty():
+        if not await self._drained(ends_at):
             await self._give_back()
         with suppress(TimeoutError):
             async with asyncio.timeout(WRITE_SECONDS):
@@ -139,8 +140,28 @@ class Worker:
         if task is not None:
             await asyncio.wait((task,), timeout=WRITE_SECONDS)
 
+    def hurry(self) -> None:
+        """End the drain of a `stop` now instead of at its limit."""
+        self._hurried.set()
+
+    async def _drained(self, ends_at: float) -> bool:
+        """Wait for running handlers up to a time, or until somebody is in a hurry."""
+        ended = asyncio.ensure_future(self._all_ended())
+        hurried = asyncio.ensure_future(self._hurried.wait())
+        limit = max(0.0, ends_at - time.monotonic())
+        await asyncio.wait((ended, hurried), timeout=limit, return_when="FIRST_COMPLETED")
+        for waiting in (ended, hurried):
+            waiting.cancel()
+        return ended.done()
+
+    async def _all_ended(self) -> None:
+        await self._claimed.join()
+        await self.executor.finished()
+
     async def _give_back(self) -> None:
         """Return what has not started, and ask what has to stop."""
+        await self.claimer.stop()
+        await self._dispatcher.stop()
         while not self._claimed.empty():
             for claim in self._claimed.get_nowait():
                 for seq in claim.seqs:
@@ -160,18 +181,27 @@ class Worker:
                     # says so.
                     await self.identity.leave("stopped")
         if clean:
-            self.identity.recorder.close()
+            for recorder in (self.identity.recorder, *self._former):
+                recorder.close()
 
     async def _become_another(self) -> None:
         """Go on under a new identity after this one was declared dead."""
+        dead = self.identity.worker_id
         async with self._becoming:
+            if self.identity.worker_id != dead:
+                return  # another part had noticed too
             log.error("declared dead, registering again", extra={"worker": self.identity.worker_id})
             self.executor.stop_all("declared dead")
             with suppress(TimeoutError):
                 async with asyncio.timeout(STOP_GRACE_SECONDS):
                     await self.executor.finished()
+            former = self.identity.recorder
             await self.identity.register(self._version)
             self.executor.recorder = self.identity.recorder
+            if any(attempt.recorder is former for attempt in self.executor.waiting.values()):
+                self._former.append(former)
+            else:
+                former.close()
 
     def _hand_over(self, claims: list[Claim]) -> None:
         self._claimed.put_nowait(claims)

@@ -7,15 +7,23 @@ session has a statement limit on the server, so that nothing outlives a client t
 """
 
 import asyncio
+import functools
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
 
 from awa._store.faults import NEEDED_VERSION, translated
-from awa.errors import DatabaseTooOld, DatabaseUnreachable, SchemaNotMigrated, SchemaTooNew
+from awa.errors import (
+    AwaError,
+    DatabaseTooOld,
+    DatabaseUnreachable,
+    SchemaNotMigrated,
+    SchemaTooNew,
+)
 from awa.settings import DatabaseSettings
 from awa_migrations import load_queries, packaged_catalog
 
@@ -74,20 +82,39 @@ class Database:
             return session
 
     async def require_schema(self) -> int:
-        """Return the schema's version; raise when it is missing, too old or too new."""
+        """Return the schema's version; raise when it is missing, too old or too new.
+
+        A newer schema that only added to what this release knows is not too new.
+        """
         async with self.session() as session:
             if session.get_server_version().major < OLDEST_SERVER:
                 raise DatabaseTooOld(session.get_server_version().major, OLDEST_SERVER)
             table = f"{self.settings.schema}.schema_version"
             if not await session.fetchval("select to_regclass($1) is not null", table):
                 raise SchemaNotMigrated(None, NEEDED_VERSION)
-            found = await session.fetchval(self.sql["schema_version"])
-        newest = packaged_catalog().latest
+            row = await session.fetchrow(self.sql["schema_version"], _newest_version())
+        found = row["version"]
         if found is None or found < NEEDED_VERSION:
             raise SchemaNotMigrated(found, NEEDED_VERSION)
-        if found > newest:
-            raise SchemaTooNew(found, newest)
+        if row["took_away"]:
+            raise SchemaTooNew(found, _newest_version())
         return int(found)
+
+    async def engine(self) -> str:
+        """Return which engine this is, as a file name: another one for each schema ever made."""
+        found = await self.value("engine")
+        if found is None:
+            raise SchemaNotMigrated(None, NEEDED_VERSION)
+        return str(found)
+
+    async def answers(self, limit: timedelta) -> bool:
+        """Whether the database answers within a limit."""
+        try:
+            async with asyncio.timeout(limit.total_seconds()), self.session() as session:
+                await session.execute("select")
+        except (AwaError, TimeoutError):
+            return False
+        return True
 
     async def close(self) -> None:
         """Close the pool; the next use opens a new one."""
@@ -115,6 +142,11 @@ class Database:
                 **(server_settings or {}),
             },
         }
+
+
+@functools.cache
+def _newest_version() -> int:
+    return packaged_catalog().latest
 
 
 def load_statements(schema: str) -> dict[str, str]:

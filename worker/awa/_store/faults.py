@@ -49,6 +49,11 @@ def translated() -> Iterator[None]:
 
 def translate(error: BaseException) -> AwaError:
     """Return what a driver error means."""
+    if isinstance(error, asyncpg.exceptions.ClientConfigurationError):
+        return ValidationError(
+            "the database address cannot be read; AWA_DATABASE_URL looks like "
+            "postgresql://user@host:5432/database"
+        )
     if not isinstance(error, asyncpg.PostgresError):
         return DatabaseUnreachable(
             f"the database did not answer ({type(error).__name__}); check that it runs and that "

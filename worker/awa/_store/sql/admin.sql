@@ -45,5 +45,6 @@ select queue, ready, running, oldest_ready_seconds, due_soon, orphaned
   from {schema}.signals_v1($1::text[], $2::interval);
 
 -- name: schema_version
--- The newest migration that this schema has.
-select max(version) from {schema}.schema_version;
+-- The newest migration that this schema has, and whether one after $1 took away what an older release may need.
+select max(version) as version, coalesce(bool_or(kind <> 'expand') filter (where version > $1::integer), false) as took_away
+  from {schema}.schema_version;

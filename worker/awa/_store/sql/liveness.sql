@@ -1,3 +1,9 @@
+-- name: engine
+-- Which engine this is: the cluster, the database, the schema. No row when there is no schema.
+select format('%s-%s-%s', c.system_identifier, d.oid, n.oid)
+  from pg_catalog.pg_control_system() c, pg_catalog.pg_database d, pg_catalog.pg_namespace n
+ where d.datname = current_database() and n.nspname = '{schema_name}';
+
 -- name: register_worker
 -- A new identity for this process start.
 select {schema}.register_worker_v1($1::text, $2::text, $3::text, $4::integer, $5::text[], $6::text[], $7::interval);
