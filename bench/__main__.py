@@ -139,7 +139,7 @@ async def _machine(cluster: Cluster) -> dict[str, object]:
 
 
 def _emit(record: dict[str, object], out: TextIO | None) -> None:
-    line = json.dumps(record)
+    line = json.dumps(record, ensure_ascii=False)
     print(line, flush=True)
     if out is not None:
         print(line, file=out, flush=True)
