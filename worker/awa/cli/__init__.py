@@ -35,7 +35,3 @@ def main() -> None:
         print(problem, file=sys.stderr)
         sys.exit(EXIT_USAGE)
     app()
-
-
-if __name__ == "__main__":
-    main()
