@@ -1,4 +1,4 @@
-"""`python -m bench.soak`: the randomised proof of the queue, for minutes or for a number of jobs."""
+"""`python -m bench.soak`: the randomised proof of the queue, by minutes or by jobs."""
 
 import argparse
 import asyncio

@@ -44,7 +44,7 @@ class Transaction:
     ) -> list[Job[Any]]:
         """Enqueue jobs in this transaction; see `AsyncClient.insert_many`."""
         new = new_jobs(args, kind, options)
-        await self._client._know_lanes(new)
+        await self._client._know_lanes(self._session, new)
         return await _insert(self._session, self._client.database.sql, new)
 
     async def execute(self, statement: str, *values: object) -> str:
@@ -295,12 +295,21 @@ class AsyncClient:
         """The worker that runs in this process, None when there is none."""
         return self._worker
 
-    async def _know_lanes(self, new: Sequence[NewJob]) -> None:
-        """Register lanes in a short transaction, so that a long one never holds one up."""
+    async def _know_lanes(self, session: Any, new: Sequence[NewJob]) -> None:
+        """Register new lanes in a short transaction, so that a long one never holds one up.
+
+        On a connection of its own: the pool may have none left while transactions wait for this.
+        """
         for lane in store.lanes_of(new):
-            if lane not in self._lanes:
-                await self.database.value("register_lane", *lane)
-                self._lanes.add(lane)
+            if lane in self._lanes:
+                continue
+            if not await session.fetchval(self.database.sql["lane_exists"], *lane):
+                other = await self.database.dedicated("register")
+                try:
+                    await other.fetchval(self.database.sql["register_lane"], *lane)
+                finally:
+                    await other.close()
+            self._lanes.add(lane)
 
 
 def new_jobs(args: Iterable[object], kind: str | None, options: Mapping[str, Any]) -> list[NewJob]:

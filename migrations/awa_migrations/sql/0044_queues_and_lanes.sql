@@ -100,6 +100,7 @@ end $$;
 create function {schema}.register_lane_v1(p_queue text, p_priority smallint) returns integer
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$ select lane_id from {schema}.lane_of(p_queue, p_priority) $$;
 
 create table {schema}.job_unique_claims (

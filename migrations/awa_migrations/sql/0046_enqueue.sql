@@ -84,6 +84,7 @@ returns bigint[]
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set jit = off
 as $$
 declare
     v_count integer := cardinality(p_args);
@@ -205,6 +206,7 @@ create function {schema}.reserve_v1(p_queue text, p_priority smallint, p_count i
                                     out lane_id integer, out slot smallint, out created_at timestamptz, out seqs bigint[])
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
     v_lane record;

@@ -12,6 +12,7 @@ create function {schema}.register_worker_v1(p_name text, p_version text, p_host 
 returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
     v_worker bigint;
@@ -136,6 +137,7 @@ create function {schema}.give_back_v1(p_worker bigint, p_token bigint) returns i
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_slots smallint[];
@@ -156,6 +158,7 @@ end $$;
 create function {schema}.mark_dead_v1(p_worker bigint, p_reason text) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 begin
     update {schema}.runtime_instances set dead_at = clock_timestamp(), dead_reason = p_reason
@@ -169,6 +172,7 @@ returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_below bigint;

@@ -8,6 +8,7 @@
 create function {schema}.lead_v1(p_duty text, p_worker bigint, p_lease interval) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 begin
     insert into {schema}.leader as l (duty, worker_id, expires_at)
@@ -21,6 +22,7 @@ end $$;
 create function {schema}.resign_v1(p_duty text, p_worker bigint) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 begin
     delete from {schema}.leader where duty = p_duty and worker_id = p_worker;
@@ -115,6 +117,7 @@ create function {schema}.settle_holes_v1() returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_row record;
@@ -177,6 +180,7 @@ end $$;
 create function {schema}.rotate_v1(p_every interval, p_max_bytes bigint, p_force boolean default false) returns text
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
     v_now record;
@@ -193,7 +197,7 @@ begin
         return 'idle';
     end if;
     v_next := (v_now.slot + 1) % 16;
-    perform set_config('lock_timeout', '200ms', true);
+    perform set_config('lock_timeout', '50ms', true);
     foreach v_table in array {schema}.slot_tables(v_next) loop
         execute format('lock table only {schema}.%I in access exclusive mode', v_table);
         execute format('select exists (select from only {schema}.%I)', v_table) into v_used;
@@ -256,6 +260,7 @@ create function {schema}.prune_v1(p_retention interval, p_max_bytes bigint, out 
                                   out pruned_jobs bigint, out horizon timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
     v_slot record;
@@ -271,7 +276,9 @@ begin
                      and (left_at is null or left_at < clock_timestamp() - p_retention or v_bytes > p_max_bytes) loop
         pruned_slot := v_slot.slot;
         begin
-            perform set_config('lock_timeout', '200ms', true);
+            -- Six waits of this length stay below deadlock_timeout: a reader that holds one table and wants another is
+            -- let through, never chosen as the victim of a deadlock.
+            perform set_config('lock_timeout', '50ms', true);
             foreach v_table in array {schema}.slot_tables(v_slot.slot) loop
                 execute format('lock table only {schema}.%I in share mode', v_table);
             end loop;
@@ -344,6 +351,7 @@ create function {schema}.evacuate_v1(p_older_than interval, p_limit integer) ret
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_slot record;
@@ -372,6 +380,7 @@ end $$;
 create function {schema}.retire_v1(p_completed interval, p_failed interval, p_limit integer) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
     v_gone {schema}.done_entries[];

@@ -137,6 +137,7 @@ end $$;
 create function {schema}.get_job_v1(p_id bigint) returns setof {schema}.job_row
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
     v_job {schema}.job_row := {schema}.find_job(p_id);
@@ -351,6 +352,7 @@ end $$;
 create function {schema}.cancel_v1(p_id bigint) returns {schema}.job_state
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
     v_job {schema}.job_row;
@@ -402,6 +404,7 @@ end $$;
 create function {schema}.retry_v1(p_id bigint) returns {schema}.job_state
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
     v_job {schema}.job_row := {schema}.find_job(p_id);
@@ -430,6 +433,7 @@ end $$;
 create function {schema}.pause_queue_v1(p_queue text, p_by text) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 begin
     insert into {schema}.queue_meta as q (queue, paused, paused_at, paused_by) values (p_queue, true, clock_timestamp(), p_by)
@@ -440,6 +444,7 @@ end $$;
 create function {schema}.resume_queue_v1(p_queue text) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
     v_id integer;

@@ -56,6 +56,7 @@ end $$;
 create or replace function {schema}.get_job_v2(p_id bigint, out job {schema}.job_row, out output json)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 begin
     job := {schema}.find_job(p_id);

@@ -39,7 +39,7 @@ class Finisher(Service):
         super().__init__()
         self._database = database
         self._settings = settings
-        self._ended = ended
+        self.ended = ended
         self._buffer: deque[SealedAttempt] = deque()
         self._filled = asyncio.Event()
         self._written = asyncio.Event()
@@ -135,7 +135,7 @@ class Finisher(Service):
                 await self._lost(error)
             else:
                 self.flushes += 1
-                self._ended(flush.sealed, stale)
+                self.ended(flush.sealed, stale)
                 return
 
     async def _refused(self, flush: Flush, error: AwaError) -> None:
@@ -150,7 +150,7 @@ class Finisher(Service):
         only = sealed[0]
         text = f"the outcome could not be written: {type(error).__name__}"
         if only.outcome == Failed(text):
-            self._ended(sealed, {(only.claim.claim_id, only.seq)})
+            self.ended(sealed, {(only.claim.claim_id, only.seq)})
             return
         await self._send(Flush([SealedAttempt(only.claim, only.seq, Failed(text))]))
 

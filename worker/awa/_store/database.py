@@ -137,6 +137,7 @@ class Database:
             "server_settings": {
                 "application_name": name,
                 "search_path": "",
+                "jit": "off",
                 "statement_timeout": str(int(limit.total_seconds() * 1000)),
                 "idle_in_transaction_session_timeout": "0",
                 **(server_settings or {}),

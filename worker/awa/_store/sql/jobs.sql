@@ -7,6 +7,10 @@ select {schema}.enqueue_v1($1::text, $2::smallint, $3::text[], $4::jsonb[], $5::
 -- Places of a lane for the COPY form, in the caller's transaction.
 select lane_id, slot, created_at, seqs from {schema}.reserve_v1($1::text, $2::smallint, $3::integer);
 
+-- name: lane_exists
+-- Whether a queue's lane is registered.
+select exists (select from {schema}.lanes where queue = $1::text and priority = $2::smallint);
+
 -- name: register_lane
 -- Registers a queue's lane in a short transaction of its own.
 select {schema}.register_lane_v1($1::text, $2::smallint);

@@ -1,0 +1,25 @@
+"""What happened, in a file that outlives its process: one write per line, in append mode."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class Journal:
+    """Appends lines. A process that is killed loses at most the line it is writing."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        path = folder / f"{name}.{os.getpid()}.journal"
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def note(self, *lines: tuple[str, ...]) -> None:
+        """Write lines of words."""
+        os.write(self._file, "".join("\t".join(line) + "\n" for line in lines).encode())
+
+
+def read_journals(folder: Path, name: str) -> Iterator[list[str]]:
+    """Return the lines of every journal of a name; a torn last line is left out."""
+    for path in sorted(folder.glob(f"{name}.*.journal")):
+        for line in path.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                yield line.rstrip("\n").split("\t")
