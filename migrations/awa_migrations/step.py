@@ -28,9 +28,7 @@ class Place:
 async def find(connection: Connection, scripts: Scripts) -> Found:
     """Look what there is of the schema. Raises RightMissing when it may not be read."""
     with _translated(_READING):
-        # A pooler keeps one server session for a transaction, and for nothing less.
-        async with _in_transaction(connection):
-            return await _find(connection, scripts)
+        return await _find(connection, scripts)
 
 
 @contextlib.asynccontextmanager
@@ -115,15 +113,6 @@ async def _find(connection: Connection, scripts: Scripts) -> Found:
         is_owner=row["is_owner"],
         read_only=row["read_only"],
     )
-
-
-@contextlib.asynccontextmanager
-async def _in_transaction(connection: Connection) -> AsyncIterator[None]:
-    if connection.is_in_transaction():
-        yield
-    else:
-        async with connection.transaction():
-            yield
 
 
 @contextlib.contextmanager

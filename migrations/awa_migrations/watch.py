@@ -47,9 +47,7 @@ class BlockerWatch:
         with contextlib.suppress(MigrationsError, *DRIVER_ERRORS):
             async with connected(self._dsn, timedelta(seconds=10)) as connection:
                 while True:
-                    # In a transaction, so that a pooler keeps it on one server session.
-                    async with connection.transaction():
-                        rows = await connection.fetch(self._query, self._pid)
+                    rows = await connection.fetch(self._query, self._pid)
                     if rows:
                         self.blockers = tuple(Blocker.of(dict(row)) for row in rows)
                     await asyncio.sleep(pause)

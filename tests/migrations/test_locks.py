@@ -15,6 +15,7 @@ from awa_migrations import (
 )
 from support.migrating import THREE_STEPS, Hold, MakeCatalog, Run, Waiting, WriteFiles
 from support.postgres import Connect, Database
+from support.waiting import eventually
 
 SHORT = Limits(lock=timedelta(seconds=0.4), lock_attempts=1)
 
@@ -49,13 +50,16 @@ async def test_a_reader_in_the_way_ends_the_run_with_its_name_and_no_change(
     assert (await status(shelf.dsn, catalog=make_catalog())).current == 7
 
 
-async def test_the_lock_is_asked_for_again_once_the_reader_has_gone(
-    shelf: Database, hold: Hold, make_catalog: MakeCatalog, waiting: Waiting
+async def test_the_lock_is_asked_for_again_after_a_pause(
+    shelf: Database, hold: Hold, make_catalog: MakeCatalog, waiting: Waiting, connect: Connect
 ) -> None:
     reader = await hold("select * from awa.shelf")
+    observer = await connect(shelf.dsn)
     limits = Limits(lock=timedelta(seconds=0.3), lock_attempts=50)
     task = asyncio.create_task(migrate(shelf.dsn, catalog=make_catalog(), limits=limits))
-    await waiting("awa.shelf")
+    pid = await waiting("awa.shelf")
+    pausing = "select not exists (select from pg_locks where pid = $1 and mode like 'Access%')"
+    await eventually(lambda: observer.fetchval(pausing, pid), what="the first attempt is over")
 
     await reader.execute("rollback")
 
@@ -79,14 +83,39 @@ async def test_writers_go_on_while_a_reader_blocks_the_migration(
         await task
 
 
-@pytest.mark.parametrize(("setting", "expected"), [("", "2 s"), ("?lock_timeout=300ms", "0.3 s")])
-async def test_the_lock_limit_is_the_roles_own_and_two_seconds_without(
-    shelf: Database, hold: Hold, make_catalog: MakeCatalog, setting: str, expected: str
+@pytest.mark.parametrize(
+    ("setting", "limits", "expected"),
+    [
+        ("", Limits(), "2s"),
+        ("?lock_timeout=300ms", Limits(), "300ms"),
+        ("?lock_timeout=300ms", Limits(lock=timedelta(seconds=7)), "7s"),
+    ],
+)
+async def test_a_file_waits_for_locks_as_long_as_asked_else_as_the_role_says_else_two_seconds(
+    empty_database: Database,
+    make_catalog: MakeCatalog,
+    connect: Connect,
+    setting: str,
+    limits: Limits,
+    expected: str,
+) -> None:
+    catalog = make_catalog(
+        {"0001_note": "create table {schema}.note as select current_setting('lock_timeout');"}
+    )
+
+    await migrate(empty_database.dsn + setting, catalog=catalog, limits=limits)
+
+    session = await connect(empty_database.dsn)
+    assert await session.fetchval("select * from awa.note") == expected
+
+
+async def test_the_error_tells_how_long_the_lock_was_waited_for(
+    shelf: Database, hold: Hold, make_catalog: MakeCatalog
 ) -> None:
     await hold("select * from awa.shelf")
 
-    with pytest.raises(LockTimeout, match=f"after waiting {expected} for"):
-        await migrate(shelf.dsn + setting, catalog=make_catalog(), limits=Limits(lock_attempts=1))
+    with pytest.raises(LockTimeout, match=r"after waiting 0\.4 s for a lock"):
+        await migrate(shelf.dsn, catalog=make_catalog(), limits=SHORT)
 
 
 async def test_a_prepared_transaction_in_the_way_is_named_as_such(

@@ -160,6 +160,29 @@ async def test_eight_migrators_share_a_transaction_pooler(
     assert {report.to_version for report in reports} == {9}
 
 
+async def test_the_version_is_read_through_a_pooler_that_switches_sessions_all_the_time(
+    pooler: Pooler, make_catalog: MakeCatalog, empty_database: Database, connect: Connect
+) -> None:
+    dsn = pooler("transaction", size=2).dsn(empty_database.name)
+    catalog = make_catalog()
+    await migrate(dsn, catalog=catalog)
+
+    async def keep_busy() -> None:
+        # Leaves another unnamed statement behind on every server session it is given.
+        session = await connect(dsn, statement_cache_size=0)
+        while True:
+            async with session.transaction():
+                await session.fetch("select $1::integer, $2::text, $3::text", 1, "a", "b")
+
+    async with asyncio.TaskGroup() as others:
+        busy = [others.create_task(keep_busy()) for _ in range(6)]
+        found = [await require(dsn, catalog=catalog) for _ in range(10)]
+        for task in busy:
+            task.cancel()
+
+    assert found == [9] * 10
+
+
 async def test_a_lock_in_the_way_is_explained_through_a_transaction_pooler(
     pooler: Pooler, make_catalog: MakeCatalog, empty_database: Database, hold: Hold
 ) -> None:

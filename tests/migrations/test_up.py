@@ -176,17 +176,25 @@ async def test_a_failure_of_the_first_file_leaves_no_schema(
     assert await database.fetchval("select to_regnamespace('awa') is null")
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("alter column id type integer using id::integer", "SQLSTATE 22P02: data does not fit"),
+        ("add constraint is_short check (length(id) < 3)", r"does not fit \(is_short\)"),
+    ],
+)
 async def test_values_of_rows_stay_out_of_the_error(
-    make_catalog: MakeCatalog, empty_database: Database
+    make_catalog: MakeCatalog, empty_database: Database, change: str, told: str
 ) -> None:
     catalog = make_catalog(
         {
-            "0001_make": "create table {schema}.a (id text constraint one_only primary key);",
-            "0002_fill": "insert into {schema}.a values ('s3cret'), ('s3cret');",
+            "0001_make": "create table {schema}.a (id text primary key);",
+            "0002_fill": "insert into {schema}.a values ('s3cret');",
+            "0003_change": f"alter table {{schema}}.a {change};",
         }
     )
 
-    with pytest.raises(MigrationFailed, match="one_only") as failure:
+    with pytest.raises(MigrationFailed, match=told) as failure:
         await migrate(empty_database.dsn, catalog=catalog)
 
     assert "s3cret" not in str(failure.value)
