@@ -7,9 +7,11 @@ loop counts without locks; a scrape reads.
 
 import bisect
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -35,7 +37,8 @@ class _Histogram:
         self.total = 0.0
 
     def observe(self, value: float) -> None:
-        self.counts[bisect.bisect_left(self.bounds, value)] += 1
+        # Most values lie in the first bucket; the search is for the others.
+        self.counts[0 if value <= self.bounds[0] else bisect.bisect_left(self.bounds, value)] += 1
         self.total += value
 
     def buckets(self) -> list[tuple[str, float]]:
@@ -79,6 +82,13 @@ class WorkerMetrics(Collector):
             histogram = self._durations.setdefault(key, _Histogram(_DURATION_BUCKETS))
             self._durations[(kind, queue)] = histogram
         histogram.observe(seconds)
+
+    def ended_many(self, kind: str, queue: str, seconds: list[float]) -> None:
+        """Count the run times of attempts of one kind."""
+        self.ended(kind, queue, seconds[0])
+        observe = self._durations[(kind, queue)].observe
+        for one in seconds[1:]:
+            observe(one)
 
     def waited(self, queue: str, seconds: float) -> None:
         """Count how long a claimed job had been due."""
@@ -182,7 +192,96 @@ class WorkerMetrics(Collector):
         yield sizes
 
 
-__all__ = ["MAX_LABEL_VALUES", "Metric", "WorkerMetrics", "gauge"]
+class SupervisorMetrics(Collector):
+    """What a supervisor counts of its processes."""
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+        self.running = 0
+        self.unsettled = 0
+        self.ends: dict[str, int] = dict.fromkeys(PROCESS_ENDS, 0)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return every metric; called by a scrape."""
+        yield gauge("awa_worker_processes", "Worker processes that run.", (),
+                    {(): float(self.running)})  # fmt: skip
+        yield gauge("awa_worker_processes_wanted", "Worker processes that should run.", (),
+                    {(): float(self.wanted)})  # fmt: skip
+        yield gauge(
+            "awa_worker_unsettled", "Dead processes whose jobs are not handed on yet.", (),
+            {(): float(self.unsettled)},
+        )  # fmt: skip
+        yield _counter(
+            "awa_worker_process_ends", "Worker processes that ended, by how.", ("reason",),
+            _single(self.ends),
+        )  # fmt: skip
+
+
+PROCESS_ENDS = ("clean", "crashed", "killed")
+"""How a worker process ends: by itself and with nothing left, by a fault, by its supervisor."""
+
+GAUGE_RULES: dict[str, Callable[[Sequence[float]], float]] = {
+    "awa_service_up": min,
+    "awa_maintenance_leader": max,
+}
+"""How a gauge of several processes becomes one value where it is not their sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The values of one metric, free of the library: what travels between processes."""
+
+    name: str
+    kind: str
+    text: str
+    samples: dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+    def to_json(self) -> list[Any]:
+        """Return the form that travels."""
+        samples = [[name, labels, value] for (name, labels), value in self.samples.items()]
+        return [self.name, self.kind, self.text, samples]
+
+    @classmethod
+    def from_json(cls, fields: list[Any]) -> Self:
+        """Read what `to_json` wrote."""
+        name, kind, text, samples = fields
+        return cls(
+            name, kind, text,
+            {(n, tuple((k, v) for k, v in labels)): value for n, labels, value in samples},
+        )  # fmt: skip
+
+
+def families(collector: Collector) -> list[Family]:
+    """Return what a collector has now."""
+    return [
+        Family(
+            metric.name, metric.type, metric.documentation,
+            {(s.name, tuple(s.labels.items())): s.value for s in metric.samples},
+        )
+        for metric in collector.collect()
+    ]  # fmt: skip
+
+
+def exposition(all_families: Iterable[Family]) -> bytes:
+    """Return families in the text format of Prometheus."""
+
+    class Exposed(Collector):
+        def collect(self) -> Iterable[Metric]:
+            for family in all_families:
+                metric = Metric(family.name, family.text, family.kind)
+                for (name, labels), value in family.samples.items():
+                    metric.add_sample(name, dict(labels), value)
+                yield metric
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Exposed())
+    return generate_latest(registry)
+
+
+__all__ = [
+    "GAUGE_RULES", "MAX_LABEL_VALUES", "Family", "Metric", "SupervisorMetrics", "WorkerMetrics",
+    "exposition", "families", "gauge",
+]  # fmt: skip
 
 
 def gauge(

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 import awa
-from awa._store.attempts import SealedAttempt
+from awa._store.attempts import Flush
 from support.soak.jobs import QUEUES, Soak
 from support.soak.journal import Journal
 
@@ -85,9 +85,9 @@ async def act(mode: str, attempt: int) -> object:
 def noting(journal: Journal, inner: Any) -> Any:
     """Return what the finisher calls after each write, with the accepted ends noted first."""
 
-    def ended(sealed: list[SealedAttempt], stale: set[tuple[int, int]]) -> None:
+    def ended(flush: Flush, stale: set[tuple[int, int]]) -> None:
         lines = []
-        for attempt in sealed:
+        for attempt in flush.sealed:
             at = attempt.claim.seqs.index(attempt.seq)
             args = orjson.loads(attempt.claim.args[at])
             word = type(attempt.outcome).__name__
@@ -97,7 +97,7 @@ def noting(journal: Journal, inner: Any) -> Any:
             lost = (attempt.claim.claim_id, attempt.seq) in stale
             lines.append(("stale" if lost else "accepted", args["key"], token, word))
         journal.note(*lines)
-        inner(sealed, stale)
+        inner(flush, stale)
 
     return ended
 

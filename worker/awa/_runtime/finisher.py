@@ -24,8 +24,8 @@ from awa.settings import WorkerSettings
 
 log = logging.getLogger("awa.finisher")
 
-type Ended = Callable[[list[SealedAttempt], set[tuple[int, int]]], None]
-"""Called after each written batch with its attempts and the places that were stale."""
+type Ended = Callable[[Flush, set[tuple[int, int]]], None]
+"""Called after each written batch, with the (claim id, place) pairs that were stale."""
 
 RECHECK_OUTPUTS_SECONDS = 30.0
 
@@ -135,7 +135,7 @@ class Finisher(Service):
                 await self._lost(error)
             else:
                 self.flushes += 1
-                self.ended(flush.sealed, stale)
+                self.ended(flush, stale)
                 return
 
     async def _refused(self, flush: Flush, error: AwaError) -> None:
@@ -150,7 +150,7 @@ class Finisher(Service):
         only = sealed[0]
         text = f"the outcome could not be written: {type(error).__name__}"
         if only.outcome == Failed(text):
-            self.ended(sealed, {(only.claim.claim_id, only.seq)})
+            self.ended(flush, {(only.claim.claim_id, only.seq)})
             return
         await self._send(Flush([SealedAttempt(only.claim, only.seq, Failed(text))]))
 

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from awa._runtime.recorder import Recorder
-from awa._store.attempts import Claim, SealedAttempt
+from awa._store.attempts import Claim
 from awa._store.database import Database
 from awa.settings import WorkerSettings
 
@@ -62,16 +62,13 @@ class Identity:
         for claim in claims:
             self.held[claim.claim_id] = len(claim.seqs)
 
-    def let_go(self, sealed: list[SealedAttempt]) -> None:
-        """Note what the database has an answer for."""
-        held = self.held
-        for attempt in sealed:
-            claim_id = attempt.claim.claim_id
-            left = held.get(claim_id, 0) - 1
-            if left > 0:
-                held[claim_id] = left
-            else:
-                held.pop(claim_id, None)
+    def let_go(self, claim_id: int, count: int) -> None:
+        """Note that the database has an answer for so many attempts of a claim."""
+        left = self.held.get(claim_id, 0) - count
+        if left > 0:
+            self.held[claim_id] = left
+        else:
+            self.held.pop(claim_id, None)
 
     async def say_alive(self, started: list[tuple[int, int]]) -> bool:
         """Send a heartbeat; False when this identity has been declared dead."""

@@ -99,9 +99,9 @@ class Permits:
         if queue.bucket is not None:
             queue.bucket.take(count)
 
-    def give(self, name: str) -> None:
-        """Free the place of a job whose handler has returned."""
-        self.queues[name].in_use -= 1
+    def give(self, name: str, count: int = 1) -> None:
+        """Free the places of jobs whose handlers have returned."""
+        self.queues[name].in_use -= count
         if not self.freed.is_set():
             self.freed.set()
 

@@ -24,7 +24,7 @@ from awa._runtime.maintenance import Maintenance
 from awa._runtime.permits import Permits
 from awa._runtime.recorder import Recorder
 from awa._runtime.service import Service, State
-from awa._store.attempts import Claim, GivenBack, SealedAttempt
+from awa._store.attempts import Claim, Flush, GivenBack, SealedAttempt
 from awa._store.database import Database
 from awa.errors import AwaError, ValidationError
 from awa.metrics import Metric, WorkerMetrics, gauge
@@ -212,11 +212,16 @@ class Worker:
     def _cancelled(self, job_id: int, claim_id: int) -> None:
         self.executor.stop_attempt(claim_id, job_id, "cancelled")
 
-    def _ended(self, sealed: list[SealedAttempt], stale: set[tuple[int, int]]) -> None:
+    def _ended(self, flush: Flush, stale: set[tuple[int, int]]) -> None:
         """Count what a flush did; only accepted attempts count as finished."""
-        self.identity.let_go(sealed)
+        for group in flush.groups:
+            self.identity.let_go(group[0].claim.claim_id, len(group))
         metrics, counts = self.metrics, self.metrics.outcomes
-        for attempt in sealed:
+        if not stale and flush.plain == len(flush.sealed):
+            for group in flush.groups:
+                self._count_plain(group)
+            return
+        for attempt in flush.sealed:
             claim = attempt.claim
             queue = claim.head.queue
             if stale and (claim.claim_id, attempt.seq) in stale:
@@ -228,6 +233,16 @@ class Worker:
             counts[(metrics.label(kind), queue, _WORDS[type(attempt.outcome)])] += 1
             if attempt.output is not None:
                 self._count_output(attempt, attempt.output, kind, queue)
+
+    def _count_plain(self, group: list[SealedAttempt]) -> None:
+        """Count successes without outputs of one claim; most flushes are nothing else."""
+        claim = group[0].claim
+        queue, counts, label = claim.head.queue, self.metrics.outcomes, self.metrics.label
+        if claim.kind is not None:
+            counts[(label(claim.kind), queue, "completed")] += len(group)
+            return
+        for attempt in group:
+            counts[(label(_kind(attempt)), queue, "completed")] += 1
 
     def _count_output(self, attempt: SealedAttempt, output: str, kind: str, queue: str) -> None:
         if isinstance(attempt.outcome, Snoozed):

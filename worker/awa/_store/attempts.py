@@ -5,9 +5,9 @@ after a lost connection carries the same outcome and the same output.
 """
 
 from dataclasses import dataclass
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
-from awa.outcome import Cancelled, Completed, Failed, Outcome, RetryRequested, Snoozed
+from awa.outcome import COMPLETED, Cancelled, Completed, Failed, Outcome, RetryRequested, Snoozed
 from awa.running import ClaimedItem, ClaimHead
 
 OUTPUT_BATCH_BYTES = 64 * 1024
@@ -34,6 +34,8 @@ class Claim:
     seqs: list[int]
     items: list[ClaimedItem]
     args: list[str]
+    kind: str | None
+    """The kind of all its jobs, None when they are of several."""
 
     def kind_at(self, seq: int) -> str:
         """Return the kind of the job at a place of this claim."""
@@ -44,9 +46,8 @@ class Claim:
         return self.items[at][1]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SealedAttempt:
-    """One attempt with its final outcome."""
+class SealedAttempt(NamedTuple):
+    """One attempt with its final outcome. A tuple: nothing changes it, and it is cheap."""
 
     claim: Claim
     seq: int
@@ -62,9 +63,18 @@ class Flush:
         self.sealed = sealed
         self.worker_id = sealed[0].claim.worker_id
         by_claim: dict[int, list[SealedAttempt]] = {}
+        group: list[SealedAttempt] = []
+        last = None
         for attempt in sealed:
-            by_claim.setdefault(attempt.claim.claim_id, []).append(attempt)
+            claim = attempt[0]
+            if claim is not last:
+                last = claim
+                group = by_claim.setdefault(claim.claim_id, [])
+            group.append(attempt)
+        self.groups = list(by_claim.values())
         self.claims: list[Claim] = []
+        self.plain = 0
+        """How many are successes without an output."""
         self.done_of: list[int] = []
         self.done_lo: list[int] = []
         self.done_hi: list[int] = []
@@ -122,12 +132,14 @@ class Flush:
         done: list[int] = []
         outputs: dict[int, str] = {}
         for attempt in group:
-            if type(attempt.outcome) is Completed:
-                done.append(attempt.seq)
-                if attempt.output is not None:
-                    outputs[attempt.seq] = attempt.output
+            _, seq, outcome, output, _ = attempt
+            if outcome is COMPLETED:
+                done.append(seq)
+                if output is not None:
+                    outputs[seq] = output
             else:
                 self._add_end(position, attempt)
+        self.plain += len(done) - len(outputs)
         if done:
             done.sort()
             if outputs:

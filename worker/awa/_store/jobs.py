@@ -157,6 +157,7 @@ def _claim(row: Any, worker: int, token: int) -> Claim:
         seqs,
         list(zip(ids, kinds, created, runs, attempts, tries, payloads, strict=True)),
         args,
+        kinds[0] if len(set(kinds)) == 1 else None,
     )
 
 
