@@ -316,6 +316,7 @@ end $$;
 CREATE FUNCTION awa.cancel_v1(p_id bigint) RETURNS awa.job_state
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 declare
     v_job "awa".job_row;
@@ -812,6 +813,7 @@ CREATE FUNCTION awa.enqueue_v1(p_queue text, p_priority smallint, p_kinds text[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 declare
     v_count integer := cardinality(p_args);
@@ -885,6 +887,7 @@ CREATE FUNCTION awa.evacuate_v1(p_older_than interval, p_limit integer) RETURNS 
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 declare
     v_slot record;
@@ -1116,6 +1119,7 @@ end $$;
 CREATE FUNCTION awa.get_job_v1(p_id bigint) RETURNS SETOF awa.job_row
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 declare
     v_job "awa".job_row := "awa".find_job(p_id);
@@ -1130,6 +1134,7 @@ end $$;
 CREATE FUNCTION awa.get_job_v2(p_id bigint, OUT job awa.job_row, OUT output json) RETURNS record
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 begin
     job := "awa".find_job(p_id);
@@ -1142,6 +1147,7 @@ CREATE FUNCTION awa.give_back_v1(p_worker bigint, p_token bigint) RETURNS intege
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 declare
     v_slots smallint[];
@@ -1372,6 +1378,7 @@ end $$;
 CREATE FUNCTION awa.lead_v1(p_duty text, p_worker bigint, p_lease interval) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 begin
     insert into "awa".leader as l (duty, worker_id, expires_at)
@@ -1523,6 +1530,7 @@ end $$;
 CREATE FUNCTION awa.mark_dead_v1(p_worker bigint, p_reason text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 begin
     update "awa".runtime_instances set dead_at = clock_timestamp(), dead_reason = p_reason
@@ -1791,6 +1799,7 @@ end $$;
 CREATE FUNCTION awa.pause_queue_v1(p_queue text, p_by text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 begin
     insert into "awa".queue_meta as q (queue, paused, paused_at, paused_by) values (p_queue, true, clock_timestamp(), p_by)
@@ -1949,6 +1958,7 @@ end $$;
 CREATE FUNCTION awa.prune_v1(p_retention interval, p_max_bytes bigint, OUT outcome text, OUT pruned_slot smallint, OUT pruned_jobs bigint, OUT horizon timestamp with time zone) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 declare
     v_slot record;
@@ -1964,7 +1974,9 @@ begin
                      and (left_at is null or left_at < clock_timestamp() - p_retention or v_bytes > p_max_bytes) loop
         pruned_slot := v_slot.slot;
         begin
-            perform set_config('lock_timeout', '200ms', true);
+            -- Six waits of this length stay below deadlock_timeout: a reader that holds one table and wants another is
+            -- let through, never chosen as the victim of a deadlock.
+            perform set_config('lock_timeout', '50ms', true);
             foreach v_table in array "awa".slot_tables(v_slot.slot) loop
                 execute format('lock table only "awa".%I in share mode', v_table);
             end loop;
@@ -2047,6 +2059,7 @@ end $$;
 CREATE FUNCTION awa.register_lane_v1(p_queue text, p_priority smallint) RETURNS integer
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$ select lane_id from "awa".lane_of(p_queue, p_priority) $$;
 
 -- Name: register_worker_v1(text, text, text, integer, text[], text[], interval); Type: FUNCTION; Schema: awa; Owner: -
@@ -2054,6 +2067,7 @@ CREATE FUNCTION awa.register_lane_v1(p_queue text, p_priority smallint) RETURNS 
 CREATE FUNCTION awa.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 declare
     v_worker bigint;
@@ -2109,7 +2123,9 @@ CREATE FUNCTION awa.require_short_transaction(p_what text) RETURNS void
     LANGUAGE plpgsql
     AS $$
 begin
-    if transaction_timestamp() <> statement_timestamp() then
+    -- There is no way to ask whether a transaction block is open; one that has written or has lasted is.
+    if pg_current_xact_id_if_assigned() is not null
+            or statement_timestamp() - transaction_timestamp() > interval '1 second' then
         raise exception '% holds up the lane and must be a transaction of its own', p_what using errcode = '25001';
     end if;
 end $$;
@@ -2187,6 +2203,7 @@ end $$;
 CREATE FUNCTION awa.reserve_v1(p_queue text, p_priority smallint, p_count integer, OUT lane_id integer, OUT slot smallint, OUT created_at timestamp with time zone, OUT seqs bigint[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 declare
     v_lane record;
@@ -2204,6 +2221,7 @@ end $$;
 CREATE FUNCTION awa.resign_v1(p_duty text, p_worker bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 begin
     delete from "awa".leader where duty = p_duty and worker_id = p_worker;
@@ -2214,6 +2232,7 @@ end $$;
 CREATE FUNCTION awa.resume_queue_v1(p_queue text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 declare
     v_id integer;
@@ -2231,6 +2250,7 @@ end $$;
 CREATE FUNCTION awa.retire_v1(p_completed interval, p_failed interval, p_limit integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 declare
     v_gone "awa".done_entries[];
@@ -2259,6 +2279,7 @@ end $$;
 CREATE FUNCTION awa.retry_v1(p_id bigint) RETURNS awa.job_state
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 declare
     v_job "awa".job_row := "awa".find_job(p_id);
@@ -2356,6 +2377,7 @@ end $$;
 CREATE FUNCTION awa.rotate_v1(p_every interval, p_max_bytes bigint, p_force boolean DEFAULT false) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     AS $$
 declare
     v_now record;
@@ -2372,7 +2394,7 @@ begin
         return 'idle';
     end if;
     v_next := (v_now.slot + 1) % 16;
-    perform set_config('lock_timeout', '200ms', true);
+    perform set_config('lock_timeout', '50ms', true);
     foreach v_table in array "awa".slot_tables(v_next) loop
         execute format('lock table only "awa".%I in access exclusive mode', v_table);
         execute format('select exists (select from only "awa".%I)', v_table) into v_used;
@@ -2390,6 +2412,7 @@ CREATE FUNCTION awa.settle_holes_v1() RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 declare
     v_row record;
@@ -2422,6 +2445,7 @@ CREATE FUNCTION awa.settle_v1(p_worker bigint, p_reason text, p_started_claims b
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 declare
     v_below bigint;
