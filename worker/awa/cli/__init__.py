@@ -6,11 +6,24 @@ from typing import Annotated
 import typer
 
 from awa import __version__
+from awa.cli import job, queue
+from awa.cli.enqueue import enqueue
+from awa.cli.output import writes_anything
+from awa.cli.worker import worker
 from awa.environment import conflict
 
 EXIT_USAGE = 2
 
-app = typer.Typer(help="Awa: a PostgreSQL-native job queue.", no_args_is_help=True)
+app = typer.Typer(
+    help="Awa: a PostgreSQL-native job queue.",
+    no_args_is_help=True,
+    # Values of variables may be addresses with passwords, or what a job was given.
+    pretty_exceptions_show_locals=False,
+)
+app.command("worker")(worker)
+app.command("enqueue")(enqueue)
+app.add_typer(job.app, name="job")
+app.add_typer(queue.app, name="queue")
 
 
 def _print_version(wanted: bool) -> None:
@@ -34,4 +47,5 @@ def main() -> None:
     if (problem := conflict()) is not None:
         print(problem, file=sys.stderr)
         sys.exit(EXIT_USAGE)
+    writes_anything()
     app()

@@ -1,0 +1,77 @@
+"""What goes to standard output: tables for people, or one JSON document for programs."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from awa.cli.text import visible, visible_json
+from awa.job import JobState
+
+COLOURS = {
+    JobState.Scheduled: "magenta",
+    JobState.Available: "blue",
+    JobState.Running: "cyan",
+    JobState.Completed: "green",
+    JobState.Retryable: "yellow",
+    JobState.Failed: "red",
+    JobState.Cancelled: "dim",
+    JobState.WaitingExternal: "cyan",
+}
+# Lines that nobody looks at are not cut: they go to a file or another program.
+_WIDTH_OF_A_PIPE = 1000
+
+
+def console() -> Console:
+    """Return where tables go."""
+    made = Console(highlight=False, markup=False, emoji=False)
+    if not made.is_terminal:
+        made.width = _WIDTH_OF_A_PIPE
+    return made
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document."""
+    print(visible_json(json.dumps(document, ensure_ascii=False, indent=2)))
+
+
+def print_text(text: Text | str = "") -> None:
+    """Print a line or lines; on a terminal they are broken between words."""
+    console().print(text)
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> None:
+    """Print a table; the last column takes the room that is left and is cut where it ends."""
+    console().print(table(heads, rows))
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
+    """Return a table without lines; heads that start with `>` stand for numbers."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for head in heads:
+        justify = "right" if head.startswith(">") else "left"
+        made.add_column(
+            head.removeprefix(">"),
+            justify=justify,  # type: ignore[arg-type]  # a Literal that is not inferred
+            no_wrap=True,
+            overflow="ellipsis" if head == heads[-1] else "fold",
+        )
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
+    return made
+
+
+def state_text(state: JobState) -> Text:
+    """Return a state in its colour."""
+    return Text(str(state), style=COLOURS[state])
+
+
+def writes_anything() -> None:
+    """Let standard output and error take every character, whatever their encoding is."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
