@@ -1,0 +1,43 @@
+"""Signals that ask to stop, caught from the first moment on.
+
+As PID 1 of a container a process that has not asked for a signal does not get it, so this is done
+before anything that takes time. It imports nothing that does.
+"""
+
+import signal
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+_early: list[int] = []
+
+
+class _Loop(Protocol):
+    """The part of an event loop that is used here."""
+
+    def add_signal_handler(self, sig: int, callback: Callable[..., object]) -> None: ...
+
+
+def catch_stop_signals() -> None:
+    """Take note of stop signals from now on; safe to repeat."""
+    for number in _stop_signals():
+        signal.signal(number, _note)
+
+
+def deliver_stop_signals(loop: _Loop, ask_to_stop: Callable[[], None]) -> None:
+    """Let the loop call `ask_to_stop` for each stop signal from now on, and for those noted."""
+    for number in _stop_signals():
+        loop.add_signal_handler(number, ask_to_stop)
+    while _early:
+        _early.pop()
+        ask_to_stop()
+
+
+def _stop_signals() -> Iterable[signal.Signals]:
+    yield signal.SIGTERM
+    yield signal.SIGINT
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else this runs under nohup
+        yield signal.SIGHUP
+
+
+def _note(number: int, _: object) -> None:
+    _early.append(number)
