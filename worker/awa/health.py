@@ -11,6 +11,7 @@ The server is small on purpose: GET and HEAD, one request a connection, everythi
 
 import asyncio
 import contextlib
+import functools
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,10 +21,10 @@ from typing import Any, Self
 from awa._runtime.condition import Condition, Stage
 from awa._runtime.service import State
 from awa._runtime.supervisor import Supervisor
-from awa._store.database import newest_version
 from awa.errors import ValidationError
 from awa.metrics import exposition
 from awa.settings import WorkerSettings
+from awa_migrations import packaged_catalog
 
 DEFAULT_ADDRESS = "127.0.0.1:8321"
 OFF = "off"
@@ -92,7 +93,7 @@ def summary(conditions: Iterable[Condition], *, shutting_down: bool) -> dict[str
         "ready": not shutting_down and bool(found) and all(one.ready for one in found),
         "postgres_connected": bool(found) and all(one.postgres_connected for one in found),
         "schema_version": min(versions, default=None),
-        "expected_schema_version": newest_version(),
+        "expected_schema_version": _expected_version(),
         "schema_compatible": bool(found) and all(one.schema_compatible is True for one in found),
         "services": _services(found),
         "shutting_down": shutting_down,
@@ -100,6 +101,11 @@ def summary(conditions: Iterable[Condition], *, shutting_down: bool) -> dict[str
         "processes": len(found),
         "reason": reason,
     }
+
+
+@functools.cache
+def _expected_version() -> int:
+    return packaged_catalog().latest
 
 
 def _services(conditions: Iterable[Condition]) -> dict[str, str]:
