@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awa.manifest import Queue, parse_queue
@@ -209,6 +209,7 @@ def test_other_names_of_resources_are_refused(refusal, name):
     assert list(refusal({"metadata.name": name})) == ["metadata.name"]
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1, max_size=200))
 def test_a_queue_name_is_taken_exactly_if_it_is_printable_and_has_no_comma(name):
     manifest = {

@@ -1,9 +1,10 @@
 """What holds for every spec, every past and every moment."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awa.scaling import (
@@ -19,6 +20,11 @@ from awa.scaling import (
 )
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+def holds_for(*strategies: st.SearchStrategy) -> Callable:
+    """As `given`; how long an example takes says nothing on a busy machine."""
+    return lambda test: settings(deadline=None)(given(*strategies)(test))
 
 
 def seconds(least: int, most: int) -> st.SearchStrategy[timedelta]:
@@ -82,14 +88,14 @@ def moments(draw: st.DrawFn, **wishes: int):
     return spec, history, current, draw(st.integers(0, current + 2)), now
 
 
-@given(moments(), sights)
+@holds_for(moments(), sights)
 def test_the_count_is_within_its_bounds(moment, sight):
     spec, history, current, ready, now = moment
     decision = decide(spec, history, sight, current, ready, now)
     assert spec.min_replicas <= decision.desired <= spec.max_replicas
 
 
-@given(moments(most_min=0), sights)
+@holds_for(moments(most_min=0), sights)
 def test_zero_comes_only_from_one_and_only_without_work(moment, sight):
     spec, history, current, ready, now = moment
     decision = decide(spec, history, sight, current, ready, now)
@@ -100,28 +106,28 @@ def test_zero_comes_only_from_one_and_only_without_work(moment, sight):
         assert now - decision.history.idle_since >= spec.cooldown
 
 
-@given(moments())
+@holds_for(moments())
 def test_not_knowing_never_lowers(moment):
     spec, history, current, ready, now = moment
     decision = decide(spec, history, Unknown(), current, ready, now)
     assert decision.desired >= current
 
 
-@given(moments())
+@holds_for(moments())
 def test_not_knowing_raises_to_the_fallback_or_the_minimum_only(moment):
     spec, history, current, ready, now = moment
     decision = decide(spec, history, Unknown(), current, ready, now)
     assert decision.desired <= max(current, spec.min_replicas, spec.fallback_replicas or 0)
 
 
-@given(moments(), sights)
+@holds_for(moments(), sights)
 def test_the_first_look_after_a_restart_never_lowers(moment, sight):
     spec, history, current, ready, now = moment
     restarted = History.from_status(history.to_status())
     assert decide(spec, restarted, sight, current, ready, now).desired >= current
 
 
-@given(moments(), signals)
+@holds_for(moments(), signals)
 def test_work_in_hand_keeps_its_replicas(moment, sight):
     spec, history, current, ready, now = moment
     decision = decide(spec, history, sight, current, ready, now)
@@ -129,7 +135,7 @@ def test_work_in_hand_keeps_its_replicas(moment, sight):
     assert decision.desired >= min(current, places)
 
 
-@given(moments(), signals, st.integers(0, 50), st.integers(0, 50), small)
+@holds_for(moments(), signals, st.integers(0, 50), st.integers(0, 50), small)
 def test_more_work_never_asks_for_fewer(moment, sight, more_ready, more_running, more_due):
     spec, history, current, ready, now = moment
     busier = replace(
@@ -143,7 +149,7 @@ def test_more_work_never_asks_for_fewer(moment, sight, more_ready, more_running,
     assert more.desired >= less.desired
 
 
-@given(moments(), sights)
+@holds_for(moments(), sights)
 def test_a_decision_that_was_carried_out_is_not_followed_by_another(moment, sight):
     spec, history, current, ready, now = moment
     first = decide(spec, history, sight, current, ready, now)
@@ -151,7 +157,7 @@ def test_a_decision_that_was_carried_out_is_not_followed_by_another(moment, sigh
     assert second.desired == first.desired
 
 
-@given(moments(), sights)
+@holds_for(moments(), sights)
 def test_a_decision_that_was_not_carried_out_is_made_again(moment, sight):
     spec, history, current, ready, now = moment
     first = decide(spec, history, sight, current, ready, now)
@@ -163,7 +169,7 @@ def test_a_decision_that_was_not_carried_out_is_made_again(moment, sight):
     )
 
 
-@given(moments(), signals, st.lists(signals, max_size=20), seconds(1, 60))
+@holds_for(moments(), signals, st.lists(signals, max_size=20), seconds(1, 60))
 def test_a_rise_is_kept_for_the_down_window(moment, sight, later_sights, between):
     spec, history, current, _, now = moment
     decision = decide(spec, history, sight, current, current, now)
@@ -179,14 +185,14 @@ def test_a_rise_is_kept_for_the_down_window(moment, sight, later_sights, between
         assert decision.desired >= reached
 
 
-@given(moments(), sights)
+@holds_for(moments(), sights)
 def test_a_limit_is_named_whenever_the_count_is_not_the_wanted_one(moment, sight):
     spec, history, current, ready, now = moment
     decision = decide(spec, history, sight, current, ready, now)
     assert decision.limit is not None or decision.desired == decision.wanted
 
 
-@given(moments(), sights)
+@holds_for(moments(), sights)
 def test_the_history_stays_within_the_range_of_counts(moment, sight):
     spec, history, current, ready, now = moment
     samples = decide(spec, history, sight, current, ready, now).history.samples

@@ -60,6 +60,11 @@ def test_the_threshold_counts_every_kind_of_work_together(looking):
     assert planner.look(ready=1, due_soon=1, due_cron=1).desired == 1
 
 
+def test_a_queue_that_may_not_sleep_needs_no_waking(looking):
+    planner = looking(0, min_replicas=1, activation_threshold=50)
+    assert planner.look(ready=10, running=20).desired == 3
+
+
 def test_work_below_the_threshold_still_keeps_a_replica_that_is_there(looking):
     planner = looking(1, **SLEEPER, activation_threshold=5)
     assert set(planner.looks(1200, ready=2)) == {1}

@@ -21,7 +21,7 @@ class Need:
 
 
 def need_at_zero(spec: ScalingSpec, signals: Signals) -> Need:
-    """Return the need of a queue without workers: none, unless its work is above the threshold.
+    """Return the need of a queue asleep: none, unless its work is above the threshold.
 
     Running jobs wake nobody: either another worker has them, or they show up as orphaned.
     """
@@ -32,7 +32,7 @@ def need_at_zero(spec: ScalingSpec, signals: Signals) -> Need:
 
 
 def need(spec: ScalingSpec, signals: Signals, current: int, ready: int, starting: bool) -> Need:
-    """Return the need of a queue with `current` > 0 replicas, `ready` of them at work.
+    """Return the need of a queue awake, with `current` replicas, `ready` of them at work.
 
     `starting` says that replicas were added a moment ago and are not ready yet.
     """

@@ -114,7 +114,7 @@ def _need_seen(
     now: datetime,
 ) -> Need:
     current, ready = replicas
-    if current == 0:
+    if current == 0 and spec.min_replicas == 0:
         return need_at_zero(spec, signals)
     raised = history.last_raise()
     is_recent = raised is not None and now - raised < PATIENCE_WITH_STARTING
