@@ -23,8 +23,8 @@ from awa_migrations.schema_name import SchemaName
 from awa_migrations.script import Scripts
 
 INTERRUPTED = 130
-# Kubernetes keeps this much of a termination message.
-_MESSAGE_LIMIT = 2000
+# Kubernetes keeps 4096 bytes of a termination message, and JSON may need six for a character.
+_MESSAGE_LIMIT = 600
 
 
 def main(
@@ -61,8 +61,8 @@ class _Reporter:
     def done(self, outcome: "_Outcome") -> None:
         text, facts = outcome
         line = json.dumps(facts)
-        print(line if self._is_json else text)
         self._write_log(line)
+        _print(line if self._is_json else text)
 
     def failed(self, error: MigrationsError) -> None:
         name = type(error).__name__
@@ -75,9 +75,9 @@ class _Reporter:
                 "applied": self._applied,
             }
         )
-        if self._is_json:
-            print(line)
         self._write_log(line)
+        if self._is_json:
+            _print(line)
 
     def _write_log(self, line: str) -> None:
         if self._log is not None:
@@ -86,6 +86,14 @@ class _Reporter:
             except OSError as error:
                 # The schema is what it is: a report that cannot be written does not change it.
                 print(f"awa_migrations: {self._log}: {error.strerror}", file=sys.stderr)
+
+
+def _print(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # Whoever read it has seen enough (`sql | head`). Nothing is left to be flushed at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 type _Outcome = tuple[str, dict[str, object]]
@@ -222,14 +230,15 @@ def _add_common(command: argparse.ArgumentParser, environment: Mapping[str, str]
 
 
 def _add_limits(up: argparse.ArgumentParser) -> None:
-    def add(name: str, read: Callable[[str], object], text: str) -> None:
-        destination = "limit_" + name.removesuffix("_timeout")
-        up.add_argument("--" + name.replace("_", "-"), dest=destination, type=read, help=text)
-
-    add("lock_timeout", _seconds, "seconds to wait for a lock (default: the role's, else 2)")
-    add("lock_attempts", _count, "how often to ask for a lock in all (default: 3)")
-    add("statement_timeout", _seconds, "seconds one statement may take (default: 3600)")
-    add("other_migrator_timeout", _seconds, "seconds to wait for another migrator (default: 60)")
+    up.add_argument("--lock-attempts", dest="limit_lock_attempts", type=_count, metavar="N",
+                    help="how often to ask for a lock in all (default: 3)")  # fmt: skip
+    for limit, text in {
+        "lock": "how long to wait for a lock (default: the role's lock_timeout, else 2)",
+        "statement": "how long one statement may take (default: 3600)",
+        "other_migrator": "how long to wait for another migrator (default: 60)",
+    }.items():
+        option = f"--{limit.replace('_', '-')}-timeout"
+        up.add_argument(option, dest=f"limit_{limit}", type=_seconds, metavar="SECONDS", help=text)
 
 
 def _seconds(text: str) -> timedelta:

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,7 @@ async def test_the_termination_log_gets_the_reason_of_a_failure(
     run: Run, write_files: WriteFiles, empty_database: Database, tmp_path: Path
 ) -> None:
     log = tmp_path / "termination-log"
-    broken = {**THREE_STEPS, "0009_add_book": f"select '{'x' * 5000}'::integer;"}
+    broken = {**THREE_STEPS, "0009_add_book": f"select '{'é' * 5000}'::integer;"}
 
     outcome = await run(
         "up", "--json", "--termination-log", str(log),
@@ -273,6 +274,20 @@ async def test_the_printed_sql_makes_the_same_schema_as_up(
     # The migrator takes it for its own.
     report = await migrate(empty_database.dsn)
     assert (report.from_version, report.applied) == (packaged_catalog().latest, ())
+
+
+def test_a_reader_of_the_sql_may_stop_reading(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    with errors.open("w") as file:
+        printing = subprocess.Popen(
+            [sys.executable, "-m", "awa_migrations", "sql"], stdout=subprocess.PIPE, stderr=file
+        )
+        assert printing.stdout is not None
+        assert printing.stdout.readline().startswith(b'-- schema "awa"')
+        printing.stdout.close()
+        code = printing.wait(60)
+
+    assert (code, errors.read_text()) == (0, "")
 
 
 async def test_sql_of_a_range_continues_where_a_schema_is(
