@@ -561,6 +561,44 @@ begin
     end loop;
 end $$;
 
+-- Name: closed_as_v1(smallint[], bigint[]); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.closed_as_v1(p_slots smallint[], p_claims bigint[]) RETURNS TABLE(claim_id bigint, items int8multirange)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+    return query
+    select c.claim_id, c.items from "awa".receipt_completion_batches c
+     where c.slot = any (p_slots) and c.claim_id = any (p_claims)
+    union all
+    select c.claim_id, c.items from "awa".claim_closures c
+     where c.slot = any (p_slots) and c.claim_id = any (p_claims)
+       and c.outcome in ('retried', 'snoozed', 'failed', 'returned');
+end $$;
+
+-- Name: copy_grants(text, text); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.copy_grants(p_from text, p_to text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+    v_new regprocedure;
+    v_role oid;
+begin
+    for v_new, v_role in
+        select n.oid::regprocedure, a.grantee from pg_proc o, aclexplode(o.proacl) a, pg_proc n
+         where o.pronamespace = to_regnamespace('awa') and o.proname = p_from
+           and n.pronamespace = o.pronamespace and n.proname = p_to
+           and a.privilege_type = 'EXECUTE' and a.grantee not in (0, n.proowner) loop
+        execute format('grant execute on function %s to %I', v_new, pg_get_userbyid(v_role));
+    end loop;
+end $$;
+
 -- Name: current_slot(); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.current_slot() RETURNS smallint
@@ -1163,6 +1201,40 @@ begin
     return "awa".end_open("awa".open_claims(v_slots, p_worker, v_claims, array_fill(p_token, array[cardinality(v_claims)])),
                              '{}', '{}', null);
 end $$;
+
+-- Name: grant_v1(text, text); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.grant_v1(p_role text, p_level text) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+declare
+    v_reads constant text := 'get_job|list_jobs|queue_counts|queue_ids|signals';
+    v_names text;
+    v_function regprocedure;
+    v_count integer := 0;
+begin
+    v_names := case p_level when 'reader' then v_reads
+                            when 'producer' then v_reads || '|enqueue|reserve|register_lane|cancel|retry'
+                            when 'worker' then '.+' end;
+    if v_names is null then
+        raise exception 'there is no level %; there are reader, producer and worker', p_level using errcode = '22023';
+    elsif not exists (select from pg_roles where rolname = p_role) then
+        raise exception 'there is no role %; create it first', p_role using errcode = '22023';
+    end if;
+    execute format('grant usage on schema "awa" to %I', p_role);
+    execute format('grant select on "awa".schema_version, "awa".terminal_jobs to %I', p_role);
+    for v_function in
+        select p.oid::regprocedure from pg_proc p
+         where p.pronamespace = to_regnamespace('awa')
+           and (p.proname ~ ('^(' || v_names || ')_v[0-9]+$') and p.proname !~ '^grant_v'
+                or p.proname in ('size_of', 'rank_in'))
+         order by p.oid loop
+        execute format('grant execute on function %s to %I', v_function, p_role);
+        v_count := v_count + 1;
+    end loop;
+    return v_count;
+end $_$;
 
 -- Name: grow_lane_pool(integer); Type: FUNCTION; Schema: awa; Owner: -
 
@@ -2043,6 +2115,17 @@ begin
       from "awa".queue_meta m left join lane on lane.queue = m.queue left join part on part.lane_id = lane.lane_id
      where p_queue is null or m.queue = p_queue
      group by m.queue, m.paused order by m.queue;
+end $$;
+
+-- Name: queue_ids_v1(text[]); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.queue_ids_v1(p_queues text[]) RETURNS TABLE(queue text, queue_id integer)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+begin
+    return query select m.queue, m.queue_id from "awa".queue_meta m where m.queue = any (p_queues);
 end $$;
 
 -- Name: rank_in(int8multirange, bigint); Type: FUNCTION; Schema: awa; Owner: -
@@ -3320,3 +3403,391 @@ ALTER INDEX awa.receipt_completion_batches_claim ATTACH PARTITION awa.receipt_co
 
 ALTER TABLE ONLY awa.lanes
     ADD CONSTRAINT lanes_queue_fkey FOREIGN KEY (queue) REFERENCES awa.queue_meta(queue);
+
+-- Name: FUNCTION account_pruned(p_slot smallint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.account_pruned(p_slot smallint) FROM PUBLIC;
+
+-- Name: FUNCTION add_holes(p_look awa.lane_look, p_bound xid8); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.add_holes(p_look awa.lane_look, p_bound xid8) FROM PUBLIC;
+
+-- Name: FUNCTION aged_priority(p_priority smallint, p_head timestamp with time zone, p_interval double precision); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.aged_priority(p_priority smallint, p_head timestamp with time zone, p_interval double precision) FROM PUBLIC;
+
+-- Name: FUNCTION as_ranges(p_bodies awa.claimed); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.as_ranges(p_bodies awa.claimed) FROM PUBLIC;
+
+-- Name: FUNCTION available_bodies(p_lane integer, p_kind text, p_limit bigint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.available_bodies(p_lane integer, p_kind text, p_limit bigint) FROM PUBLIC;
+
+-- Name: FUNCTION backoff(p_attempt integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.backoff(p_attempt integer) FROM PUBLIC;
+
+-- Name: FUNCTION bodies_in(p_lane integer, p_slots smallint[], p_holes int8multirange, p_from bigint, p_tombs int8multirange, p_limit integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.bodies_in(p_lane integer, p_slots smallint[], p_holes int8multirange, p_from bigint, p_tombs int8multirange, p_limit integer) FROM PUBLIC;
+
+-- Name: FUNCTION cancel_v1(p_id bigint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.cancel_v1(p_id bigint) FROM PUBLIC;
+
+-- Name: FUNCTION carry_cursors(p_slot smallint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.carry_cursors(p_slot smallint) FROM PUBLIC;
+
+-- Name: FUNCTION check_batch(p_kinds text[], p_count integer, p_max_attempts smallint[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.check_batch(p_kinds text[], p_count integer, p_max_attempts smallint[]) FROM PUBLIC;
+
+-- Name: FUNCTION check_lane(p_queue text, p_priority smallint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.check_lane(p_queue text, p_priority smallint) FROM PUBLIC;
+
+-- Name: FUNCTION claim_at(p_slot smallint, p_lane integer, p_seq bigint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.claim_at(p_slot smallint, p_lane integer, p_seq bigint) FROM PUBLIC;
+
+-- Name: FUNCTION claim_v1(p_worker bigint, p_token bigint, p_queues text[], p_limits integer[], p_deadlines double precision[], p_agings double precision[], p_kinds text[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.claim_v1(p_worker bigint, p_token bigint, p_queues text[], p_limits integer[], p_deadlines double precision[], p_agings double precision[], p_kinds text[]) FROM PUBLIC;
+
+-- Name: FUNCTION claiming_workers(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.claiming_workers() FROM PUBLIC;
+
+-- Name: FUNCTION closed_as_v1(p_slots smallint[], p_claims bigint[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.closed_as_v1(p_slots smallint[], p_claims bigint[]) FROM PUBLIC;
+
+-- Name: FUNCTION copy_grants(p_from text, p_to text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.copy_grants(p_from text, p_to text) FROM PUBLIC;
+
+-- Name: FUNCTION current_slot(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.current_slot() FROM PUBLIC;
+
+-- Name: FUNCTION cursor_of(p_lane integer, p_current smallint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.cursor_of(p_lane integer, p_current smallint) FROM PUBLIC;
+
+-- Name: FUNCTION decide(p_move awa.moving, p_end awa.ending, p_now timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.decide(p_move awa.moving, p_end awa.ending, p_now timestamp with time zone) FROM PUBLIC;
+
+-- Name: FUNCTION draw(p_sequence regclass, p_count integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.draw(p_sequence regclass, p_count integer) FROM PUBLIC;
+
+-- Name: FUNCTION end_attempts(p_ends awa.ending[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.end_attempts(p_ends awa.ending[]) FROM PUBLIC;
+
+-- Name: FUNCTION end_leases(p_worker bigint, p_error text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.end_leases(p_worker bigint, p_error text) FROM PUBLIC;
+
+-- Name: FUNCTION end_open(p_claims awa.open_claim[], p_started_claims bigint[], p_started_seqs bigint[], p_error text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.end_open(p_claims awa.open_claim[], p_started_claims bigint[], p_started_seqs bigint[], p_error text) FROM PUBLIC;
+
+-- Name: FUNCTION ending_of(p_claim awa.open_claim, p_seq bigint, p_outcome text, p_delay double precision, p_error text, p_output text, p_progress text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.ending_of(p_claim awa.open_claim, p_seq bigint, p_outcome text, p_delay double precision, p_error text, p_output text, p_progress text) FROM PUBLIC;
+
+-- Name: FUNCTION enqueue_mixed(p_lane integer, p_sequence regclass, p_queue_id integer, p_kinds text[], p_args jsonb[], p_run_at timestamp with time zone[], p_max_attempts smallint[], p_payloads jsonb[], p_unique_keys bytea[], p_unique_masks smallint[], p_skip boolean); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.enqueue_mixed(p_lane integer, p_sequence regclass, p_queue_id integer, p_kinds text[], p_args jsonb[], p_run_at timestamp with time zone[], p_max_attempts smallint[], p_payloads jsonb[], p_unique_keys bytea[], p_unique_masks smallint[], p_skip boolean) FROM PUBLIC;
+
+-- Name: FUNCTION enqueue_v1(p_queue text, p_priority smallint, p_kinds text[], p_args jsonb[], p_run_at timestamp with time zone[], p_max_attempts smallint[], p_payloads jsonb[], p_unique_keys bytea[], p_unique_masks smallint[], p_skip_duplicates boolean); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.enqueue_v1(p_queue text, p_priority smallint, p_kinds text[], p_args jsonb[], p_run_at timestamp with time zone[], p_max_attempts smallint[], p_payloads jsonb[], p_unique_keys bytea[], p_unique_masks smallint[], p_skip_duplicates boolean) FROM PUBLIC;
+
+-- Name: FUNCTION entomb(p_lane integer, p_slot smallint, p_seqs bigint[], p_reason text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.entomb(p_lane integer, p_slot smallint, p_seqs bigint[], p_reason text) FROM PUBLIC;
+
+-- Name: FUNCTION evacuate_v1(p_older_than interval, p_limit integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.evacuate_v1(p_older_than interval, p_limit integer) FROM PUBLIC;
+
+-- Name: FUNCTION find_job(p_id bigint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.find_job(p_id bigint) FROM PUBLIC;
+
+-- Name: FUNCTION finish_ends(p_claims awa.open_claim[], p_of integer[], p_seqs bigint[], p_outcomes text[], p_delays double precision[], p_errors text[], p_outputs text[], p_progress text[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.finish_ends(p_claims awa.open_claim[], p_of integer[], p_seqs bigint[], p_outcomes text[], p_delays double precision[], p_errors text[], p_outputs text[], p_progress text[]) FROM PUBLIC;
+
+-- Name: FUNCTION finish_leases(p_claim bigint, p_token bigint, p_items int8multirange, p_end_seqs bigint[], p_end_of integer[], p_at integer, p_outcomes text[], p_delays double precision[], p_errors text[], p_outputs text[], p_progress text[], p_output_seqs bigint[], p_done_outputs text[], OUT left_over int8multirange); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.finish_leases(p_claim bigint, p_token bigint, p_items int8multirange, p_end_seqs bigint[], p_end_of integer[], p_at integer, p_outcomes text[], p_delays double precision[], p_errors text[], p_outputs text[], p_progress text[], p_output_seqs bigint[], p_done_outputs text[], OUT left_over int8multirange) FROM PUBLIC;
+
+-- Name: FUNCTION finish_v1(p_worker bigint, p_slots smallint[], p_claims bigint[], p_tokens bigint[], p_done_of integer[], p_done_lo bigint[], p_done_hi bigint[], p_end_of integer[], p_end_seqs bigint[], p_end_outcomes text[], p_end_delays double precision[], p_end_errors text[], p_end_outputs text[], p_end_progress text[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.finish_v1(p_worker bigint, p_slots smallint[], p_claims bigint[], p_tokens bigint[], p_done_of integer[], p_done_lo bigint[], p_done_hi bigint[], p_end_of integer[], p_end_seqs bigint[], p_end_outcomes text[], p_end_delays double precision[], p_end_errors text[], p_end_outputs text[], p_end_progress text[]) FROM PUBLIC;
+
+-- Name: FUNCTION finish_v2(p_worker bigint, p_slots smallint[], p_claims bigint[], p_tokens bigint[], p_done_of integer[], p_done_lo bigint[], p_done_hi bigint[], p_end_of integer[], p_end_seqs bigint[], p_end_outcomes text[], p_end_delays double precision[], p_end_errors text[], p_end_outputs text[], p_end_progress text[], p_done_batch integer[], p_output_of integer[], p_output_seqs bigint[], p_done_outputs text[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.finish_v2(p_worker bigint, p_slots smallint[], p_claims bigint[], p_tokens bigint[], p_done_of integer[], p_done_lo bigint[], p_done_hi bigint[], p_end_of integer[], p_end_seqs bigint[], p_end_outcomes text[], p_end_delays double precision[], p_end_errors text[], p_end_outputs text[], p_end_progress text[], p_done_batch integer[], p_output_of integer[], p_output_seqs bigint[], p_done_outputs text[]) FROM PUBLIC;
+
+-- Name: FUNCTION get_job_v1(p_id bigint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.get_job_v1(p_id bigint) FROM PUBLIC;
+
+-- Name: FUNCTION get_job_v2(p_id bigint, OUT job awa.job_row, OUT output json); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.get_job_v2(p_id bigint, OUT job awa.job_row, OUT output json) FROM PUBLIC;
+
+-- Name: FUNCTION give_back_v1(p_worker bigint, p_token bigint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.give_back_v1(p_worker bigint, p_token bigint) FROM PUBLIC;
+
+-- Name: FUNCTION grant_v1(p_role text, p_level text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.grant_v1(p_role text, p_level text) FROM PUBLIC;
+
+-- Name: FUNCTION grow_lane_pool(p_size integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.grow_lane_pool(p_size integer) FROM PUBLIC;
+
+-- Name: FUNCTION hand_back_unknown(p_claim bigint, p_body awa.claimed, p_kinds text[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.hand_back_unknown(p_claim bigint, p_body awa.claimed, p_kinds text[]) FROM PUBLIC;
+
+-- Name: FUNCTION heartbeat_v1(p_worker bigint, p_held bigint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.heartbeat_v1(p_worker bigint, p_held bigint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer) FROM PUBLIC;
+
+-- Name: FUNCTION job_to_move(p_job awa.job_row, p_state awa.job_state); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.job_to_move(p_job awa.job_row, p_state awa.job_state) FROM PUBLIC;
+
+-- Name: FUNCTION jobs_in(p_state awa.job_state, p_kind text, p_queue text, p_limit integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.jobs_in(p_state awa.job_state, p_kind text, p_queue text, p_limit integer) FROM PUBLIC;
+
+-- Name: FUNCTION keep_outputs(p_jobs bigint[], p_outputs text[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.keep_outputs(p_jobs bigint[], p_outputs text[]) FROM PUBLIC;
+
+-- Name: FUNCTION lane_head(p_lane integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.lane_head(p_lane integer) FROM PUBLIC;
+
+-- Name: FUNCTION lane_of(p_queue text, p_priority smallint, OUT lane_id integer, OUT sequence regclass, OUT queue_id integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.lane_of(p_queue text, p_priority smallint, OUT lane_id integer, OUT sequence regclass, OUT queue_id integer) FROM PUBLIC;
+
+-- Name: FUNCTION lead_v1(p_duty text, p_worker bigint, p_lease interval); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.lead_v1(p_duty text, p_worker bigint, p_lease interval) FROM PUBLIC;
+
+-- Name: FUNCTION list_jobs_v1(p_state awa.job_state, p_kind text, p_queue text, p_limit integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.list_jobs_v1(p_state awa.job_state, p_kind text, p_queue text, p_limit integer) FROM PUBLIC;
+
+-- Name: FUNCTION live_slots(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.live_slots() FROM PUBLIC;
+
+-- Name: FUNCTION look(p_lane integer, p_limit integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.look(p_lane integer, p_limit integer) FROM PUBLIC;
+
+-- Name: FUNCTION mark_dead_v1(p_worker bigint, p_reason text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.mark_dead_v1(p_worker bigint, p_reason text) FROM PUBLIC;
+
+-- Name: FUNCTION mask_has(p_mask smallint, p_state awa.job_state); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.mask_has(p_mask smallint, p_state awa.job_state) FROM PUBLIC;
+
+-- Name: FUNCTION move_keys(p_moves awa.moving[], p_from awa.job_state, p_now timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.move_keys(p_moves awa.moving[], p_from awa.job_state, p_now timestamp with time zone) FROM PUBLIC;
+
+-- Name: FUNCTION move_keys_of_claim(p_claim bigint, p_body awa.claimed); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.move_keys_of_claim(p_claim bigint, p_body awa.claimed) FROM PUBLIC;
+
+-- Name: FUNCTION move_ready(p_lane integer, p_slot smallint, p_seqs bigint[], p_reason text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.move_ready(p_lane integer, p_slot smallint, p_seqs bigint[], p_reason text) FROM PUBLIC;
+
+-- Name: FUNCTION moving_lease(p_lease awa.leases); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.moving_lease(p_lease awa.leases) FROM PUBLIC;
+
+-- Name: FUNCTION open_claims(p_slots smallint[], p_worker bigint, p_claims bigint[], p_tokens bigint[], p_of integer[], p_lo bigint[], p_hi bigint[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.open_claims(p_slots smallint[], p_worker bigint, p_claims bigint[], p_tokens bigint[], p_of integer[], p_lo bigint[], p_hi bigint[]) FROM PUBLIC;
+
+-- Name: FUNCTION open_items(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.open_items() FROM PUBLIC;
+
+-- Name: FUNCTION output_of(p_job awa.job_row); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.output_of(p_job awa.job_row) FROM PUBLIC;
+
+-- Name: FUNCTION overdue(p_worker bigint, p_above bigint, p_now timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.overdue(p_worker bigint, p_above bigint, p_now timestamp with time zone) FROM PUBLIC;
+
+-- Name: FUNCTION overdue_leases(p_now timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.overdue_leases(p_now timestamp with time zone) FROM PUBLIC;
+
+-- Name: FUNCTION pause_queue_v1(p_queue text, p_by text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.pause_queue_v1(p_queue text, p_by text) FROM PUBLIC;
+
+-- Name: FUNCTION place(p_moves awa.moving[], p_now timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.place(p_moves awa.moving[], p_now timestamp with time zone) FROM PUBLIC;
+
+-- Name: FUNCTION promote_keys(p_jobs awa.deferred_jobs[], p_now timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.promote_keys(p_jobs awa.deferred_jobs[], p_now timestamp with time zone) FROM PUBLIC;
+
+-- Name: FUNCTION promote_lane(p_lane integer, p_sequence regclass, p_queue_id integer, p_now timestamp with time zone, p_limit integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.promote_lane(p_lane integer, p_sequence regclass, p_queue_id integer, p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
+
+-- Name: FUNCTION promote_v1(p_limit integer, OUT promoted integer, OUT next_due timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.promote_v1(p_limit integer, OUT promoted integer, OUT next_due timestamp with time zone) FROM PUBLIC;
+
+-- Name: FUNCTION prune_v1(p_retention interval, p_max_bytes bigint, OUT outcome text, OUT pruned_slot smallint, OUT pruned_jobs bigint, OUT horizon timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.prune_v1(p_retention interval, p_max_bytes bigint, OUT outcome text, OUT pruned_slot smallint, OUT pruned_jobs bigint, OUT horizon timestamp with time zone) FROM PUBLIC;
+
+-- Name: FUNCTION queue_counts_v1(p_queue text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.queue_counts_v1(p_queue text) FROM PUBLIC;
+
+-- Name: FUNCTION queue_ids_v1(p_queues text[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.queue_ids_v1(p_queues text[]) FROM PUBLIC;
+
+-- Name: FUNCTION rank_in(p_items int8multirange, p_seq bigint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.rank_in(p_items int8multirange, p_seq bigint) FROM PUBLIC;
+
+-- Name: FUNCTION register_lane_v1(p_queue text, p_priority smallint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.register_lane_v1(p_queue text, p_priority smallint) FROM PUBLIC;
+
+-- Name: FUNCTION register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval) FROM PUBLIC;
+
+-- Name: FUNCTION release_completed(p_claims awa.open_claim[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.release_completed(p_claims awa.open_claim[]) FROM PUBLIC;
+
+-- Name: FUNCTION require_own_transaction(p_what text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.require_own_transaction(p_what text) FROM PUBLIC;
+
+-- Name: FUNCTION require_short_transaction(p_what text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.require_short_transaction(p_what text) FROM PUBLIC;
+
+-- Name: FUNCTION rescue_overdue_v1(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.rescue_overdue_v1() FROM PUBLIC;
+
+-- Name: FUNCTION rescue_v1(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.rescue_v1() FROM PUBLIC;
+
+-- Name: FUNCTION reserve_v1(p_queue text, p_priority smallint, p_count integer, OUT lane_id integer, OUT slot smallint, OUT created_at timestamp with time zone, OUT seqs bigint[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.reserve_v1(p_queue text, p_priority smallint, p_count integer, OUT lane_id integer, OUT slot smallint, OUT created_at timestamp with time zone, OUT seqs bigint[]) FROM PUBLIC;
+
+-- Name: FUNCTION resign_v1(p_duty text, p_worker bigint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.resign_v1(p_duty text, p_worker bigint) FROM PUBLIC;
+
+-- Name: FUNCTION resume_queue_v1(p_queue text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.resume_queue_v1(p_queue text) FROM PUBLIC;
+
+-- Name: FUNCTION retire_v1(p_completed interval, p_failed interval, p_limit integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.retire_v1(p_completed interval, p_failed interval, p_limit integer) FROM PUBLIC;
+
+-- Name: FUNCTION retry_v1(p_id bigint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.retry_v1(p_id bigint) FROM PUBLIC;
+
+-- Name: FUNCTION rfc3339(p_at timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.rfc3339(p_at timestamp with time zone) FROM PUBLIC;
+
+-- Name: FUNCTION ring_job(p_body awa.ready_entries); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.ring_job(p_body awa.ready_entries) FROM PUBLIC;
+
+-- Name: FUNCTION rotate_v1(p_every interval, p_max_bytes bigint, p_force boolean); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.rotate_v1(p_every interval, p_max_bytes bigint, p_force boolean) FROM PUBLIC;
+
+-- Name: FUNCTION settle_holes_v1(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.settle_holes_v1() FROM PUBLIC;
+
+-- Name: FUNCTION settle_v1(p_worker bigint, p_reason text, p_started_claims bigint[], p_started_seqs bigint[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.settle_v1(p_worker bigint, p_reason text, p_started_claims bigint[], p_started_seqs bigint[]) FROM PUBLIC;
+
+-- Name: FUNCTION signals_v1(p_queues text[], p_lead interval); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.signals_v1(p_queues text[], p_lead interval) FROM PUBLIC;
+
+-- Name: FUNCTION size_of(p_items int8multirange); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.size_of(p_items int8multirange) FROM PUBLIC;
+
+-- Name: FUNCTION slot_bytes(p_slot smallint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.slot_bytes(p_slot smallint) FROM PUBLIC;
+
+-- Name: FUNCTION slot_open(p_slot smallint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.slot_open(p_slot smallint) FROM PUBLIC;
+
+-- Name: FUNCTION slot_tables(p_slot smallint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.slot_tables(p_slot smallint) FROM PUBLIC;
+
+-- Name: FUNCTION stale_items(p_claims awa.open_claim[], p_of integer[], p_lo bigint[], p_hi bigint[], p_end_of integer[], p_end_seqs bigint[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.stale_items(p_claims awa.open_claim[], p_of integer[], p_lo bigint[], p_hi bigint[], p_end_of integer[], p_end_seqs bigint[]) FROM PUBLIC;
+
+-- Name: FUNCTION take_keys(p_ids bigint[], p_keys bytea[], p_masks smallint[], p_states awa.job_state[], p_skip boolean); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.take_keys(p_ids bigint[], p_keys bytea[], p_masks smallint[], p_states awa.job_state[], p_skip boolean) FROM PUBLIC;
+
+-- Name: FUNCTION unsettled(p_worker bigint, p_above bigint, p_until timestamp with time zone, p_limit integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.unsettled(p_worker bigint, p_above bigint, p_until timestamp with time zone, p_limit integer) FROM PUBLIC;
+
+-- Name: FUNCTION wake(p_queue_id integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.wake(p_queue_id integer) FROM PUBLIC;
+
+-- Name: FUNCTION with_error(p_payload jsonb, p_error text, p_attempt integer, p_terminal boolean, p_output text, p_at timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.with_error(p_payload jsonb, p_error text, p_attempt integer, p_terminal boolean, p_output text, p_at timestamp with time zone) FROM PUBLIC;
+
+-- Name: FUNCTION write_claims(p_worker bigint, p_token bigint, p_kinds text[], p_looks awa.lane_look[], p_bound xid8); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.write_claims(p_worker bigint, p_token bigint, p_kinds text[], p_looks awa.lane_look[], p_bound xid8) FROM PUBLIC;

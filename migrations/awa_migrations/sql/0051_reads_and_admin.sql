@@ -490,3 +490,91 @@ begin
                     0)::bigint
       from {schema}.queue_meta m where m.queue = any (p_queues);
 end $$;
+
+-- Numbers of queues, for their notification channels and locks.
+create function {schema}.queue_ids_v1(p_queues text[]) returns table (queue text, queue_id integer)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query select m.queue, m.queue_id from {schema}.queue_meta m where m.queue = any (p_queues);
+end $$;
+
+-- Places of some claims that their own worker has ended, in the ring or out of it.
+create function {schema}.closed_as_v1(p_slots smallint[], p_claims bigint[])
+returns table (claim_id bigint, items int8multirange)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select c.claim_id, c.items from {schema}.receipt_completion_batches c
+     where c.slot = any (p_slots) and c.claim_id = any (p_claims)
+    union all
+    select c.claim_id, c.items from {schema}.claim_closures c
+     where c.slot = any (p_slots) and c.claim_id = any (p_claims)
+       and c.outcome in ('retried', 'snoozed', 'failed', 'returned');
+end $$;
+
+-- Gives a role what it needs at a level and nothing else; called by the owner of the schema.
+--   reader    looks at jobs and counts
+--   producer  also enqueues, cancels and retries
+--   worker    also works: every versioned function
+-- The functions that a level calls run with the owner's rights, so no table is granted but the schema's version and, to all
+-- levels, the view of ended jobs with the two functions that it computes with.
+create function {schema}.grant_v1(p_role text, p_level text) returns integer
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_reads constant text := 'get_job|list_jobs|queue_counts|queue_ids|signals';
+    v_names text;
+    v_function regprocedure;
+    v_count integer := 0;
+begin
+    v_names := case p_level when 'reader' then v_reads
+                            when 'producer' then v_reads || '|enqueue|reserve|register_lane|cancel|retry'
+                            when 'worker' then '.+' end;
+    if v_names is null then
+        raise exception 'there is no level %; there are reader, producer and worker', p_level using errcode = '22023';
+    elsif not exists (select from pg_roles where rolname = p_role) then
+        raise exception 'there is no role %; create it first', p_role using errcode = '22023';
+    end if;
+    execute format('grant usage on schema {schema} to %I', p_role);
+    execute format('grant select on {schema}.schema_version, {schema}.terminal_jobs to %I', p_role);
+    for v_function in
+        select p.oid::regprocedure from pg_proc p
+         where p.pronamespace = to_regnamespace('{schema_name}')
+           and (p.proname ~ ('^(' || v_names || ')_v[0-9]+$') and p.proname !~ '^grant_v'
+                or p.proname in ('size_of', 'rank_in'))
+         order by p.oid loop
+        execute format('grant execute on function %s to %I', v_function, p_role);
+        v_count := v_count + 1;
+    end loop;
+    return v_count;
+end $$;
+
+-- For the migration that adds a new version of a function: whoever may call the old one may call the new one.
+create function {schema}.copy_grants(p_from text, p_to text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_new regprocedure;
+    v_role oid;
+begin
+    for v_new, v_role in
+        select n.oid::regprocedure, a.grantee from pg_proc o, aclexplode(o.proacl) a, pg_proc n
+         where o.pronamespace = to_regnamespace('{schema_name}') and o.proname = p_from
+           and n.pronamespace = o.pronamespace and n.proname = p_to
+           and a.privilege_type = 'EXECUTE' and a.grantee not in (0, n.proowner) loop
+        execute format('grant execute on function %s to %I', v_new, pg_get_userbyid(v_role));
+    end loop;
+end $$;
+
+-- A new function may be called by everybody until this is said. Every migration that adds one says it again.
+revoke execute on all functions in schema {schema} from public;

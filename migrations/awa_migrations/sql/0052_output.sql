@@ -139,3 +139,8 @@ begin
       from unnest(p_jobs, p_outputs) u(id, output)
      where d.job_id = u.id and d.state = 'completed' and u.output is not null;
 end $$;
+
+revoke execute on all functions in schema {schema} from public;
+select {schema}.copy_grants('get_job_v1', 'get_job_v2');
+select {schema}.copy_grants('finish_v1', 'finish_v2');
+select {schema}.copy_grants('size_of', 'rank_in');

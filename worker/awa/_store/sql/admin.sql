@@ -48,3 +48,11 @@ select queue, ready, running, oldest_ready_seconds, due_soon, orphaned
 -- The newest migration that this schema has, and whether one after $1 took away what an older release may need.
 select max(version) as version, coalesce(bool_or(kind <> 'expand') filter (where version > $1::integer), false) as took_away
   from {schema}.schema_version;
+
+-- name: grow_lane_pool
+-- Makes the pool of lanes at least so large; answers how many there are. For the owner of the schema.
+select {schema}.grow_lane_pool($1::integer);
+
+-- name: grant_level
+-- Gives a role what a level needs; answers how many functions it may call. For the owner of the schema.
+select {schema}.grant_v1($1::text, $2::text);

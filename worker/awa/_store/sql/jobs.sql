@@ -11,6 +11,10 @@ select lane_id, slot, created_at, seqs from {schema}.reserve_v1($1::text, $2::sm
 -- Whether a queue's lane is registered.
 select exists (select from {schema}.lanes where queue = $1::text and priority = $2::smallint);
 
+-- name: reads_lanes
+-- Whether this role may read the lanes; it need not to enqueue.
+select has_table_privilege('{schema_name}.lanes', 'select');
+
 -- name: register_lane
 -- Registers a queue's lane in a short transaction of its own.
 select {schema}.register_lane_v1($1::text, $2::smallint);
@@ -45,9 +49,4 @@ select count(*) = 2 and to_regproc('{schema_name}.finish_v2') is not null
 
 -- name: closed_as
 -- Places of some claims that their own worker has finished, in the ring or out of it.
-select claim_id, items from {schema}.receipt_completion_batches
- where slot = any ($1::smallint[]) and claim_id = any ($2::bigint[])
-union all
-select claim_id, items from {schema}.claim_closures
- where slot = any ($1::smallint[]) and claim_id = any ($2::bigint[])
-   and outcome in ('retried', 'snoozed', 'failed', 'returned');
+select claim_id, items from {schema}.closed_as_v1($1::smallint[], $2::bigint[]);

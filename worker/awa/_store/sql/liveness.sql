@@ -27,7 +27,7 @@ select {schema}.settle_v1($1::bigint, $2::text, $3::bigint[], $4::bigint[]);
 
 -- name: queue_ids
 -- Numbers of queues, for their notification channels and locks.
-select queue, queue_id from {schema}.queue_meta where queue = any ($1::text[]);
+select queue, queue_id from {schema}.queue_ids_v1($1::text[]);
 
 -- name: sleep_lock
 -- Says that this session sleeps on a queue: producers then notify.
