@@ -1,45 +1,11 @@
-"""The `awa` command."""
+"""The `awa` command. What takes long to import comes after the signals are caught."""
 
 import sys
-from typing import Annotated
 
-import typer
-
-from awa import __version__
-from awa.cli import job, queue
-from awa.cli.enqueue import enqueue
-from awa.cli.output import writes_anything
-from awa.cli.worker import worker
+from awa.cli.signals import catch_stop_signals
 from awa.environment import conflict
 
 EXIT_USAGE = 2
-
-app = typer.Typer(
-    help="Awa: a PostgreSQL-native job queue.",
-    no_args_is_help=True,
-    # Values of variables may be addresses with passwords, or what a job was given.
-    pretty_exceptions_show_locals=False,
-)
-app.command("worker")(worker)
-app.command("enqueue")(enqueue)
-app.add_typer(job.app, name="job")
-app.add_typer(queue.app, name="queue")
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"awa {__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    """Awa: a PostgreSQL-native job queue."""
 
 
 def main() -> None:
@@ -47,5 +13,10 @@ def main() -> None:
     if (problem := conflict()) is not None:
         print(problem, file=sys.stderr)
         sys.exit(EXIT_USAGE)
+    if sys.argv[1:2] == ["worker"]:
+        catch_stop_signals()
+    from awa.cli.app import app  # noqa: PLC0415 - see above
+    from awa.cli.output import writes_anything  # noqa: PLC0415
+
     writes_anything()
     app()
