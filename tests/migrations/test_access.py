@@ -18,6 +18,7 @@ from awa_migrations import (
     RightMissing,
     ServerTooOld,
     migrate,
+    packaged_catalog,
     require,
     status,
 )
@@ -299,3 +300,14 @@ async def test_a_server_without_tls_is_a_matter_of_configuration(
 ) -> None:
     with pytest.raises(ConfigurationError, match="TLS"):
         await migrate(postgres.dsn() + "?sslmode=require", catalog=make_catalog())
+
+
+async def test_the_packaged_schema_needs_no_superuser(empty_database: Database, role: str) -> None:
+    with empty_database.server.admin() as admin:
+        admin.execute(f"grant create on database {empty_database.name} to {role}")
+    dsn = empty_database.server.dsn(empty_database.name, user=role)
+
+    report = await migrate(dsn)
+
+    assert report.to_version == packaged_catalog().latest
+    assert await require(dsn) == report.to_version
