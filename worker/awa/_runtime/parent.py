@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 
 try:
     from ctypes import CDLL
@@ -25,6 +26,23 @@ def die_with_parent(parent: int, pipe: int) -> None:
         watch_pipe(pipe)
     if os.getppid() != parent:
         end_group()
+
+
+def at_parents_death(number: signal.Signals) -> Callable[[], None] | None:
+    """Return what a forked child calls before it runs its program, to get a signal then.
+
+    The kernel sends it when the thread that forked ends. None where the kernel cannot.
+    """
+    if sys.platform != "linux" or CDLL is None:
+        return None
+    parent, set_option = os.getpid(), CDLL(None).prctl
+
+    def in_child() -> None:
+        set_option(SET_PARENT_DEATH_SIGNAL, int(number), 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return in_child
 
 
 def watch_pipe(pipe: int) -> None:

@@ -7,6 +7,8 @@ from enum import IntEnum
 
 import typer
 
+from awa._fleet.fleet import WorkersFailed
+from awa._fleet.home import FolderUnusable
 from awa._local.errors import LocalPostgresError, ServerAlreadyRunning, ServerFailed
 from awa.cli.text import visible
 from awa.errors import (
@@ -47,8 +49,15 @@ class CommandError(Exception):
 
 # A password or a database name does not become right by waiting.
 _WRONG_ADDRESS = {"28000", "28P01", "3D000"}
-_OF_CONFIGURATION = (DatabaseTooOld, LocalPostgresError, ManifestError, PermissionMissing,
-                     SchemaNotMigrated)  # fmt: skip
+_OF_CONFIGURATION = (
+    DatabaseTooOld,
+    FolderUnusable,
+    LocalPostgresError,
+    ManifestError,
+    PermissionMissing,
+    SchemaNotMigrated,
+    WorkersFailed,
+)
 _OF_MIGRATIONS = {
     MigrationsExit.USAGE: ExitCode.CONFIGURATION,
     MigrationsExit.PERMANENT: ExitCode.CONFIGURATION,
@@ -67,6 +76,8 @@ def exit_code(error: BaseException) -> ExitCode:
         return ExitCode.CONFIGURATION
     if isinstance(error, DatabaseUnreachable | ServerAlreadyRunning | ServerFailed):
         return ExitCode.UNREACHABLE
+    if isinstance(error, WorkersFailed) and not error.is_configuration:
+        return ExitCode.REFUSED
     if isinstance(error, _OF_CONFIGURATION):
         return ExitCode.CONFIGURATION
     return ExitCode.REFUSED

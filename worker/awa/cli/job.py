@@ -144,7 +144,7 @@ def _when(job: Job[Any], now: datetime) -> str:
 
 def _detail(job: Job[Any]) -> str:
     if job.errors and job.state is not JobState.Completed:
-        return str(job.errors[-1].get("error", ""))
+        return str(job.errors[-1].get("error", "")).partition("\n")[0]
     if job.progress:
         return _progress(job.progress)
     return ", ".join(job.tags)

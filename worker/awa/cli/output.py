@@ -46,7 +46,13 @@ def print_text(text: Text | str = "") -> None:
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> None:
     """Print a table; the last column takes the room that is left and is cut where it ends."""
-    console().print(table(heads, rows))
+    where = console()
+    if where.is_terminal:
+        where.print(table(heads, rows))
+        return
+    with where.capture() as captured:
+        where.print(table(heads, rows))
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
