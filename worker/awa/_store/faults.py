@@ -39,32 +39,51 @@ class WorkerDeclaredDead(DatabaseError):
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Raise our errors for the driver's."""
+def translated(*, foreign: bool = False) -> Iterator[None]:
+    """Raise our errors for the driver's; `foreign` says that the statement is not one of ours."""
     try:
         yield
     except DRIVER_ERRORS as error:
-        raise translate(error) from error
+        raise translate(error, foreign=foreign) from error
 
 
-def translate(error: BaseException) -> AwaError:
+def translate(error: BaseException, *, foreign: bool = False) -> AwaError:
     """Return what a driver error means."""
-    if isinstance(error, asyncpg.exceptions.ClientConfigurationError):
-        return ValidationError(
-            "the database address cannot be read; AWA_DATABASE_URL looks like "
-            "postgresql://user@host:5432/database"
-        )
     if not isinstance(error, asyncpg.PostgresError):
-        return DatabaseUnreachable(
-            f"the database did not answer ({type(error).__name__}); check that it runs and that "
-            "the address in AWA_DATABASE_URL is right"
-        )
+        return _without_answer(error)
+    if foreign and not _is_about_the_session(error.sqlstate or ""):
+        return _plain(error.sqlstate or "XX000", str(error.message or type(error).__name__))
     return for_sqlstate(
         error.sqlstate or "XX000",
         message=str(getattr(error, "message", "") or type(error).__name__),
         constraint=getattr(error, "constraint_name", None),
         detail=getattr(error, "detail", None),
     )
+
+
+def _without_answer(error: BaseException) -> AwaError:
+    """Return what an error of the driver's own means, or one of the network."""
+    if isinstance(error, asyncpg.exceptions.ClientConfigurationError):
+        return ValidationError(
+            "the database address cannot be read; AWA_DATABASE_URL looks like "
+            "postgresql://user@host:5432/database"
+        )
+    if isinstance(error, asyncpg.exceptions.DataError):
+        return ValidationError(
+            "a value has another type than its parameter in the statement, or is out of its range"
+        )
+    if isinstance(error, asyncpg.InterfaceError) and "another operation" in str(error):
+        return ValidationError(
+            "a transaction takes one call at a time; await the one that runs before the next"
+        )
+    return DatabaseUnreachable(
+        f"the database did not answer ({type(error).__name__}); check that it runs and that "
+        "the address in AWA_DATABASE_URL is right"
+    )
+
+
+def _is_about_the_session(sqlstate: str) -> bool:
+    return sqlstate[:2] in _UNREACHABLE_CLASSES or sqlstate[:2] == "28" or sqlstate == "3D000"
 
 
 def for_sqlstate(  # noqa: C901 - a table in the form of code
@@ -79,14 +98,16 @@ def for_sqlstate(  # noqa: C901 - a table in the form of code
         return ValidationError(message)
     if sqlstate == "53400":
         return LanePoolExhausted(
-            f"{message}; `awa migrate --lane-pool N` adds lanes, up to 1023", sqlstate=sqlstate
+            f"{message}; call the schema's function grow_lane_pool(N) as its owner, up to 1023, or "
+            "use fewer queues",
+            sqlstate=sqlstate,
         )
     if sqlstate == "25001":
         return IsolationUnsupported(message, sqlstate=sqlstate)
     if sqlstate == "42501":
         return PermissionMissing(
-            f"the database role lacks a right: {message}; have the owner of the schema run "
-            "`awa migrate --grant ROLE`, or connect as another role",
+            f"the database role lacks a right: {message}; have the owner of the schema grant it, "
+            "or connect as another role",
             sqlstate=sqlstate,
         )
     if sqlstate in _MISSING:
@@ -112,7 +133,23 @@ def for_sqlstate(  # noqa: C901 - a table in the form of code
         )
     if sqlstate in {"22P05", "22021"}:
         return ValidationError("a text holds a NUL character, which PostgreSQL cannot store")
+    return _plain(sqlstate, message)
+
+
+def _plain(sqlstate: str, message: str) -> DatabaseError:
+    if sqlstate == "25P02":
+        message = (
+            "a statement of this transaction has failed, so all of it can only be rolled back; "
+            "let the error leave the transaction's block"
+        )
     return DatabaseError(f"PostgreSQL: {message}", sqlstate=sqlstate)
+
+
+def conflict_position(error: BaseException) -> int | None:
+    """Return which job of a batch for one lane met a unique conflict, None for another error."""
+    found = re.search(r"position=(\d+)", str(getattr(error, "detail", None) or ""))
+    is_conflict = getattr(error, "constraint_name", None) == UNIQUE_CONSTRAINT
+    return int(found[1]) if found and is_conflict else None
 
 
 def _holder(detail: str | None) -> int | None:

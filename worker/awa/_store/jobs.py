@@ -8,7 +8,8 @@ from typing import Any
 import asyncpg
 
 from awa._store.attempts import Claim, Flush
-from awa._store.faults import translated
+from awa._store.faults import DRIVER_ERRORS, conflict_position, translate, translated
+from awa.errors import AwaError, UniqueConflict
 from awa.options import NewJob
 from awa.running import ClaimHead
 
@@ -55,16 +56,22 @@ def enqueue_arguments(lane: tuple[str, int], jobs: Sequence[NewJob], *, skip: bo
 
 
 async def enqueue(
-    session: Any, sql: dict[str, str], jobs: Sequence[NewJob], *, skip: bool = False
+    session: Any,
+    sql: dict[str, str],
+    jobs: Sequence[NewJob],
+    *,
+    skip: bool = False,
+    numbers: Sequence[int] | None = None,
 ) -> list[int | None]:
     """Enqueue jobs on a session, in its transaction if it has one, and return identities in order.
 
     Without a transaction of the caller's, jobs of several lanes are written in one of their own.
+    `numbers` are the positions that errors name, when `jobs` are a part of a larger batch.
     """
     lanes = lanes_of(jobs)
-    with translated():
+    try:
         if len(lanes) == 1:
-            ((lane, _),) = lanes.items()
+            ((lane, positions),) = lanes.items()
             found: list[int | None] = await session.fetchval(
                 sql["enqueue"], *enqueue_arguments(lane, jobs, skip=skip)
             )
@@ -79,6 +86,30 @@ async def enqueue(
                 for position, job_id in zip(positions, made, strict=True):
                     ids[position] = job_id
         return ids
+    except DRIVER_ERRORS as error:
+        raise _refused(error, jobs, positions, numbers) from error
+
+
+def _refused(
+    error: BaseException,
+    jobs: Sequence[NewJob],
+    positions: Sequence[int],
+    numbers: Sequence[int] | None,
+) -> AwaError:
+    """Return our error for one of `enqueue`, which names the job of a batch that was at fault."""
+    at = conflict_position(error)
+    if at is None or (len(jobs) == 1 and numbers is None):
+        return translate(error)
+    numbers = numbers or range(len(jobs))
+    position = positions[at]
+    key = jobs[position].unique_key
+    first = next(other for other, job in enumerate(jobs) if job.unique_key == key)
+    if first == position:
+        said, also = translate(error), ""
+    else:  # the holder is of this batch, and does not come into being
+        said, also = UniqueConflict(), f"has the unique key of position {numbers[first]}; "
+    said.add_note(f"job at position {numbers[position]}: {also}nothing was enqueued")
+    return said
 
 
 async def enqueue_copy(
@@ -88,14 +119,22 @@ async def enqueue_copy(
 
     A role without the right to insert into the ring goes by call altogether.
     """
+    called = [
+        position
+        for position, job in enumerate(jobs)
+        if job.run_at is not None or job.unique_key is not None
+    ]
     plain = [job for job in jobs if job.run_at is None and job.unique_key is None]
-    others = [job for job in jobs if job.run_at is not None or job.unique_key is not None]
-    with translated():
+    try:
         async with session.transaction():
+            if called:  # first, so that a conflict costs no COPY
+                await enqueue(session, sql, [jobs[at] for at in called], numbers=called)
             for lane, positions in lanes_of(plain).items():
                 await _copy_lane(session, sql, schema, lane, [plain[at] for at in positions])
-            if others:
-                await enqueue(session, sql, others)
+    except asyncpg.InsufficientPrivilegeError:
+        await enqueue(session, sql, jobs)
+    except DRIVER_ERRORS as error:
+        raise translate(error) from error
     return len(jobs)
 
 
@@ -203,6 +242,8 @@ async def already_written(
             sql["closed_as"],
             [claim.slot for claim in flush.claims],
             [claim.claim_id for claim in flush.claims],
+            [claim.token for claim in flush.claims],
+            flush.worker_id,
         )
     written: set[tuple[int, int]] = set()
     for row in rows:
