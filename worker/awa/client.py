@@ -2,59 +2,97 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from awa._runtime.worker import Worker
 from awa._store import jobs as store
 from awa._store.counts import QueueCounts
 from awa._store.database import Database
+from awa._store.faults import DRIVER_ERRORS, translated
 from awa._store.rows import inserted_row, job_row
 from awa.environment import release
 from awa.errors import AwaError, JobNotFound, ValidationError
 from awa.job import Job, JobState
-from awa.options import InsertOptions, NewJob, parse_new_job
+from awa.limits import check_name, check_number
+from awa.options import InsertOptions, JobOptions, NewJob, checked_names, parse_new_job
 from awa.queue_settings import parse_queues
 from awa.registry import Registry
 from awa.settings import WorkerSettings, load_database_settings
 from awa_migrations import migrate as run_migrations
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 MAX_LISTED = 10_000
+MAX_CONNECTIONS = 10_000
 
 
 class Transaction:
-    """A transaction on one connection. Jobs enqueued in it exist when it commits."""
+    """A transaction on one connection, for one call at a time.
+
+    Jobs enqueued in it exist when it commits.
+    """
 
     def __init__(self, client: "AsyncClient", session: Any) -> None:
         self._client = client
         self._session = session
+        self._has_failed = False
 
-    async def insert(self, args: object, *, kind: str | None = None, **options: Any) -> Job[Any]:
+    async def insert(
+        self, args: object, *, kind: str | None = None, **options: Unpack[JobOptions]
+    ) -> Job[Any]:
         """Enqueue a job in this transaction; see `AsyncClient.insert`."""
         (job,) = await self.insert_many([args], kind=kind, **options)
         return job
 
     async def insert_many(
-        self, args: Iterable[object], *, kind: str | None = None, **options: Any
+        self,
+        args: Iterable[object],
+        *,
+        kind: str | None = None,
+        opts: Sequence[JobOptions | None] | None = None,
+        **options: Unpack[JobOptions],
     ) -> list[Job[Any]]:
-        """Enqueue jobs in this transaction; see `AsyncClient.insert_many`."""
-        new = new_jobs(args, kind, options)
-        await self._client._know_lanes(self._session, new)
-        return await _insert(self._session, self._client.database.sql, new)
+        """Enqueue jobs in this transaction; see `AsyncClient.insert_many`.
+
+        After an error of the database, such as `UniqueConflict`, the transaction can only be rolled
+        back: let the error leave the block.
+        """
+        new = new_jobs(args, kind, options, opts)
+        if not new:
+            return []
+        with self._statement():
+            await self._client._know_lanes(self._session, new)
+            return await _insert(self._session, self._client.database.sql, new)
 
     async def execute(self, statement: str, *values: object) -> str:
         """Run a statement of your own; returns the server's word on it, such as `INSERT 0 1`."""
-        answer: str = await self._session.execute(statement, *values)
-        return answer
+        with self._statement(foreign=True):
+            answer: str = await self._session.execute(statement, *values)
+            return answer
 
     async def fetch(self, statement: str, *values: object) -> list[dict[str, Any]]:
         """Run a query of your own and return its rows."""
-        return [dict(row) for row in await self._session.fetch(statement, *values)]
+        with self._statement(foreign=True):
+            return [dict(row) for row in await self._session.fetch(statement, *values)]
+
+    @contextmanager
+    def _statement(self, *, foreign: bool = False) -> "Iterator[None]":
+        try:
+            with translated(foreign=foreign):
+                yield
+        except BaseException:
+            self._has_failed = True
+            raise
+
+    async def _check(self) -> None:
+        """Raise when the server would answer a commit by rolling back, which it does silently."""
+        if self._has_failed:
+            with translated():
+                await self._session.execute("select")
 
 
 class AsyncClient:
@@ -76,12 +114,15 @@ class AsyncClient:
         *,
         schema: str | None = None,
     ) -> None:
+        check_number("max_connections", max_connections, 1, MAX_CONNECTIONS)
         self._address = database_url
         self._schema = schema
         self._max_connections = max_connections
         self._database: Database | None = None
         self._registry = Registry()
         self._worker: Worker | None = None
+        self._worker_process = 0
+        self._reads_lanes: bool | None = None
         self._lanes: set[tuple[str, int]] = set()
 
     @property
@@ -113,7 +154,10 @@ class AsyncClient:
     # --- schema ---------------------------------------------------------------------------------
 
     async def migrate(self) -> int:
-        """Bring the schema to this release's version, which is returned."""
+        """Bring the schema to this release's version, which is returned.
+
+        The role needs the right to create a schema. Raises the errors of `awa_migrations`.
+        """
         settings = self.database.settings
         report = await run_migrations(settings.database_url, schema=settings.schema)
         return report.to_version
@@ -124,7 +168,9 @@ class AsyncClient:
 
     # --- enqueue --------------------------------------------------------------------------------
 
-    async def insert(self, args: object, *, kind: str | None = None, **options: Any) -> Job[Any]:
+    async def insert(
+        self, args: object, *, kind: str | None = None, **options: Unpack[JobOptions]
+    ) -> Job[Any]:
         """Enqueue one job and return it.
 
         `args` is a dataclass or pydantic instance, or a dict with `kind`. Options are those of
@@ -135,34 +181,57 @@ class AsyncClient:
         return job
 
     async def insert_many(
-        self, args: Iterable[object], *, kind: str | None = None, **options: Any
+        self,
+        args: Iterable[object],
+        *,
+        kind: str | None = None,
+        opts: Sequence[JobOptions | None] | None = None,
+        **options: Unpack[JobOptions],
     ) -> list[Job[Any]]:
-        """Enqueue jobs with the same options, all or none, and return them in order."""
-        new = new_jobs(args, kind, options)
+        """Enqueue jobs, all or none, and return them in order.
+
+        `opts` has an entry for each job, None or a mapping with what differs from the options of
+        the call. An error of one job has a note with its position, counted from 0.
+        """
+        new = new_jobs(args, kind, options, opts)
         if not new:
             return []
         async with self.database.session() as session:
             return await _insert(session, self.database.sql, new)
 
     async def insert_many_copy(
-        self, args: Iterable[object], *, kind: str | None = None, **options: Any
+        self,
+        args: Iterable[object],
+        *,
+        kind: str | None = None,
+        opts: Sequence[JobOptions | None] | None = None,
+        **options: Unpack[JobOptions],
     ) -> list[Job[Any]]:
-        """Enqueue jobs in one transaction; duplicates are left out of what is returned."""
-        new = new_jobs(args, kind, options)
+        """Enqueue jobs in one transaction; duplicates are left out of what is returned.
+
+        Otherwise like `insert_many`.
+        """
+        new = new_jobs(args, kind, options, opts)
         if not new:
             return []
         async with self.database.session() as session:
             return await _insert(session, self.database.sql, new, skip=True)
 
     async def enqueue_many_copy(
-        self, args: Iterable[object], *, kind: str | None = None, **options: Any
+        self,
+        args: Iterable[object],
+        *,
+        kind: str | None = None,
+        opts: Sequence[JobOptions | None] | None = None,
+        **options: Unpack[JobOptions],
     ) -> int:
         """Enqueue jobs by COPY, the fastest way, and return how many.
 
-        All or none: one duplicate makes the whole call raise `UniqueConflict`. The role needs the
-        right to insert into the ring's table, which `enqueue` does not.
+        All or none: one duplicate makes the whole call raise `UniqueConflict`. Jobs with a `run_at`
+        or a unique key, and all jobs when the role may not insert into the schema's tables, take
+        the slower way of `insert_many`. `opts` as there.
         """
-        new = new_jobs(args, kind, options)
+        new = new_jobs(args, kind, options, opts)
         if not new:
             return 0
         settings = self.database.settings
@@ -171,9 +240,25 @@ class AsyncClient:
 
     @asynccontextmanager
     async def transaction(self) -> "AsyncIterator[Transaction]":
-        """Open a transaction; it commits at the end of the block and rolls back on an error."""
-        async with self.database.session() as session, session.transaction():
-            yield Transaction(self, session)
+        """Open a transaction; it commits at the end of the block and rolls back on an error.
+
+        What the block raises goes through as it is. When a statement failed and the block went on
+        nevertheless, leaving it raises `DatabaseError` and nothing is committed.
+        """
+        async with self.database.lend() as session:
+            transaction = session.transaction()
+            with translated():
+                await transaction.start()
+            opened = Transaction(self, session)
+            try:
+                yield opened
+                await opened._check()
+            except BaseException:
+                with suppress(*DRIVER_ERRORS):  # a broken session has rolled back by itself
+                    await transaction.rollback()
+                raise
+            with translated():
+                await transaction.commit()
 
     # --- look -----------------------------------------------------------------------------------
 
@@ -230,10 +315,12 @@ class AsyncClient:
 
     async def pause_queue(self, queue: str, paused_by: str | None = None) -> None:
         """Stop claims of a queue, on every worker, until it is resumed. Running jobs go on."""
+        check_name("queue", queue)
         await self.database.value("pause_queue", queue, paused_by)
 
     async def resume_queue(self, queue: str) -> None:
         """End a pause."""
+        check_name("queue", queue)
         await self.database.value("resume_queue", queue)
 
     # --- work -----------------------------------------------------------------------------------
@@ -269,15 +356,19 @@ class AsyncClient:
         queues that handlers name are served, or `default`. `settings` are a worker's other knobs,
         or pass them by name, such as `poll_interval_ms=50` or `drain_timeout=timedelta(...)`.
         """
-        if self._worker is not None:
+        if self.worker is not None:
             raise AwaError("the worker of this client runs already; call shutdown first")
         made = worker_settings(queues, settings, knobs, self._registry)
         worker = Worker(
             self.database, self._registry, made, name=name, version=release(),
             state_folder=state_folder,
         )  # fmt: skip
-        await worker.start()
-        self._worker = worker
+        self._worker, self._worker_process = worker, os.getpid()
+        try:
+            await worker.start()
+        except BaseException:
+            self._worker = None
+            raise
 
     async def shutdown(self, timeout_ms: int | None = None) -> bool:
         """Stop working: claim no more, let handlers finish, write outcomes.
@@ -285,7 +376,7 @@ class AsyncClient:
         Returns whether every attempt came to its end within the limit, which is the drain timeout
         of the settings or `timeout_ms`. Does nothing when no worker runs.
         """
-        worker, self._worker = self._worker, None
+        worker, self._worker = self.worker, None
         if worker is None:
             return True
         return await worker.stop(None if timeout_ms is None else timeout_ms / 1000)
@@ -293,45 +384,50 @@ class AsyncClient:
     @property
     def worker(self) -> Worker | None:
         """The worker that runs in this process, None when there is none."""
-        return self._worker
+        return self._worker if self._worker_process == os.getpid() else None
 
     async def _know_lanes(self, session: Any, new: Sequence[NewJob]) -> None:
         """Register new lanes in a short transaction, so that a long one never holds one up.
 
         On a connection of its own: the pool may have none left while transactions wait for this.
         """
+        sql = self.database.sql
         for lane in store.lanes_of(new):
             if lane in self._lanes:
                 continue
-            if not await session.fetchval(self.database.sql["lane_exists"], *lane):
+            if self._reads_lanes is None:
+                self._reads_lanes = await session.fetchval(sql["reads_lanes"])
+            if not self._reads_lanes or not await session.fetchval(sql["lane_exists"], *lane):
                 other = await self.database.dedicated("register")
                 try:
-                    await other.fetchval(self.database.sql["register_lane"], *lane)
+                    await other.fetchval(sql["register_lane"], *lane)
                 finally:
                     await other.close()
             self._lanes.add(lane)
 
 
-def new_jobs(args: Iterable[object], kind: str | None, options: Mapping[str, Any]) -> list[NewJob]:
+def new_jobs(
+    args: Iterable[object],
+    kind: str | None,
+    options: JobOptions,
+    opts: Sequence[JobOptions | None] | None = None,
+) -> list[NewJob]:
     """Check args and options of a call; an error names the position of the job at fault."""
-    made = InsertOptions(**known_options(options))
+    jobs = list(args)
+    if opts is not None and len(opts) != len(jobs):
+        raise ValidationError(f"opts has {len(opts)} entries for {len(jobs)} jobs; give one each")
+    made = InsertOptions(**checked_names(options))
     new = []
-    for position, one in enumerate(args):
+    for position, one in enumerate(jobs):
         try:
-            new.append(parse_new_job(one, made, kind=kind))
-        except AwaError as error:
-            if position or not isinstance(args, list) or len(args) > 1:
+            own = opts[position] if opts is not None else None
+            these = InsertOptions(**checked_names({**options, **own})) if own else made
+            new.append(parse_new_job(one, these, kind=kind))
+        except (AwaError, TypeError) as error:
+            if len(jobs) > 1:
                 error.add_note(f"job at position {position}; nothing was enqueued")
             raise
     return new
-
-
-def known_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return options as they are; raise TypeError for a name that is none."""
-    for name in options:
-        if name not in _OPTIONS:
-            raise TypeError(f"unknown option {name!r}; options are {', '.join(sorted(_OPTIONS))}")
-    return options
 
 
 def worker_settings(
@@ -366,7 +462,7 @@ async def _insert(
     session: Any, sql: dict[str, str], new: list[NewJob], *, skip: bool = False
 ) -> list[Job[Any]]:
     ids = await store.enqueue(session, sql, new, skip=skip)
-    now = datetime.now().astimezone()
+    now = datetime.now(UTC)
     return [
         Job(inserted_row(job_id, job, now))
         for job_id, job in zip(ids, new, strict=True)
@@ -376,6 +472,3 @@ async def _insert(
 
 def _state(state: JobState | str) -> JobState:
     return state if isinstance(state, JobState) else JobState.parse(state)
-
-
-_OPTIONS = {"queue", "priority", "max_attempts", "run_at", "tags", "metadata", "unique_opts"}

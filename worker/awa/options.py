@@ -7,7 +7,7 @@ values: made once, they can stand for any number of jobs, and are not checked ag
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from awa.encoding import MAX_ARGS_BYTES, MAX_METADATA_BYTES, encode, is_pydantic
 from awa.errors import ValidationError
@@ -103,6 +103,27 @@ class InsertOptions:
 
     def _derive(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
+
+
+class JobOptions(TypedDict, total=False):
+    """The keywords of every call that enqueues, for type checkers; see `InsertOptions`."""
+
+    queue: str
+    priority: int
+    max_attempts: int
+    run_at: datetime | str | None
+    tags: Iterable[str] | None
+    metadata: Mapping[str, Any] | None
+    unique_opts: UniqueOptions | Mapping[str, Any] | None
+
+
+def checked_names(options: JobOptions) -> JobOptions:
+    """Return options as they are; raise TypeError for a name that is none."""
+    for name in options:
+        if name not in JobOptions.__annotations__:
+            known = ", ".join(sorted(JobOptions.__annotations__))
+            raise TypeError(f"unknown option {name!r}; options are {known}")
+    return options
 
 
 class NewJob(NamedTuple):

@@ -7,13 +7,16 @@ connections; the parent's are never touched there.
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from awa._store.counts import QueueCounts
-from awa.client import AsyncClient, Transaction
+from awa.client import MAX_CONNECTIONS, AsyncClient, Transaction
 from awa.job import Job, JobState
+from awa.limits import check_number
+from awa.options import JobOptions
 from awa.registry import Registry
 
 
@@ -24,16 +27,25 @@ class SyncTransaction:
         self._run = run
         self._inner = inner
 
-    def insert(self, args: object, *, kind: str | None = None, **options: Any) -> Job[Any]:
+    def insert(
+        self, args: object, *, kind: str | None = None, **options: Unpack[JobOptions]
+    ) -> Job[Any]:
         """Enqueue a job in this transaction; see `AsyncClient.insert`."""
         job: Job[Any] = self._run(self._inner.insert(args, kind=kind, **options))
         return job
 
     def insert_many(
-        self, args: Iterable[object], *, kind: str | None = None, **options: Any
+        self,
+        args: Iterable[object],
+        *,
+        kind: str | None = None,
+        opts: Sequence[JobOptions | None] | None = None,
+        **options: Unpack[JobOptions],
     ) -> list[Job[Any]]:
         """Enqueue jobs in this transaction; see `AsyncClient.insert_many`."""
-        jobs: list[Job[Any]] = self._run(self._inner.insert_many(args, kind=kind, **options))
+        jobs: list[Job[Any]] = self._run(
+            self._inner.insert_many(args, kind=kind, opts=opts, **options)
+        )
         return jobs
 
     def execute(self, statement: str, *values: object) -> str:
@@ -69,7 +81,8 @@ class Client:
         self._inner: AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        os.register_at_fork(after_in_child=self._forget)
+        check_number("max_connections", max_connections, 1, MAX_CONNECTIONS)
+        _clients.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -91,34 +104,53 @@ class Client:
 
     # --- enqueue --------------------------------------------------------------------------------
 
-    def insert(self, args: object, *, kind: str | None = None, **options: Any) -> Job[Any]:
+    def insert(
+        self, args: object, *, kind: str | None = None, **options: Unpack[JobOptions]
+    ) -> Job[Any]:
         """Enqueue one job and return it; see `AsyncClient.insert`."""
         job: Job[Any] = self._call(lambda inner: inner.insert(args, kind=kind, **options))
         return job
 
     def insert_many(
-        self, args: Iterable[object], *, kind: str | None = None, **options: Any
+        self,
+        args: Iterable[object],
+        *,
+        kind: str | None = None,
+        opts: Sequence[JobOptions | None] | None = None,
+        **options: Unpack[JobOptions],
     ) -> list[Job[Any]]:
         """Enqueue jobs with the same options, all or none; see `AsyncClient.insert_many`."""
         jobs: list[Job[Any]] = self._call(
-            lambda inner: inner.insert_many(args, kind=kind, **options)
+            lambda inner: inner.insert_many(args, kind=kind, opts=opts, **options)
         )
         return jobs
 
     def insert_many_copy(
-        self, args: Iterable[object], *, kind: str | None = None, **options: Any
+        self,
+        args: Iterable[object],
+        *,
+        kind: str | None = None,
+        opts: Sequence[JobOptions | None] | None = None,
+        **options: Unpack[JobOptions],
     ) -> list[Job[Any]]:
         """Enqueue jobs, duplicates left out; see `AsyncClient.insert_many_copy`."""
         jobs: list[Job[Any]] = self._call(
-            lambda inner: inner.insert_many_copy(args, kind=kind, **options)
+            lambda inner: inner.insert_many_copy(args, kind=kind, opts=opts, **options)
         )
         return jobs
 
     def enqueue_many_copy(
-        self, args: Iterable[object], *, kind: str | None = None, **options: Any
+        self,
+        args: Iterable[object],
+        *,
+        kind: str | None = None,
+        opts: Sequence[JobOptions | None] | None = None,
+        **options: Unpack[JobOptions],
     ) -> int:
         """Enqueue jobs by COPY; see `AsyncClient.enqueue_many_copy`."""
-        count: int = self._call(lambda inner: inner.enqueue_many_copy(args, kind=kind, **options))
+        count: int = self._call(
+            lambda inner: inner.enqueue_many_copy(args, kind=kind, opts=opts, **options)
+        )
         return count
 
     @contextmanager
@@ -135,8 +167,13 @@ class Client:
 
     # --- look and administer --------------------------------------------------------------------
 
+    def require_schema(self) -> int:
+        """Return the schema's version; raises when this release cannot work with it."""
+        version: int = self._call(lambda inner: inner.require_schema())
+        return version
+
     def migrate(self) -> int:
-        """Bring the schema to this release's version, which is returned."""
+        """Bring the schema to this release's version; see `AsyncClient.migrate`."""
         version: int = self._call(lambda inner: inner.migrate())
         return version
 
@@ -207,7 +244,12 @@ class Client:
         if loop is None:
             coroutine.close()
             raise RuntimeError("the client was closed during a call")
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        try:
+            return future.result()
+        except BaseException:  # also Ctrl-C: what nobody waits for does not go on
+            future.cancel()
+            raise
 
     def _started(self) -> AsyncClient:
         with self._lock:
@@ -235,3 +277,15 @@ class Client:
         """Let go, in a forked child, of what belongs to the parent; nothing is closed."""
         self._lock = threading.Lock()
         self._inner = self._loop = self._thread = None
+
+
+# Locks and threads of the parent are of no use in a forked child.
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for client in list(_clients):
+        client._forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

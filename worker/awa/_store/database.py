@@ -8,9 +8,10 @@ session has a statement limit on the server, so that nothing outlives a client t
 
 import asyncio
 import functools
+import os
 import random
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -23,9 +24,10 @@ from awa.errors import (
     DatabaseUnreachable,
     SchemaNotMigrated,
     SchemaTooNew,
+    ValidationError,
 )
 from awa.settings import DatabaseSettings
-from awa_migrations import load_queries, packaged_catalog
+from awa_migrations import InvalidSchemaName, SchemaName, load_queries, packaged_catalog
 
 OLDEST_SERVER = 15
 
@@ -43,24 +45,78 @@ class Database:
         self._pool_size = pool_size or settings.max_connections
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._opening = asyncio.Lock()
+        self._owner: tuple[int, asyncio.AbstractEventLoop] | None = None
 
     async def pool(self) -> "asyncpg.Pool[asyncpg.Record]":
-        """Return the open pool; raise our errors when it cannot be opened."""
+        """Return the open pool; raise our errors when it cannot be opened.
+
+        A pool belongs to one process and one event loop. In a forked child, or when its loop has
+        ended, the client starts afresh; what it had is left alone, as it may be the parent's.
+        """
+        owner = (os.getpid(), asyncio.get_running_loop())
+        if self._owner != owner:
+            self._let_go(owner)
         async with self._opening:
             if self._pool is None:
                 with translated():
                     self._pool = await asyncpg.create_pool(
-                        **self._options("awa"), min_size=0, max_size=self._pool_size
+                        **self._options("awa"),
+                        min_size=0,
+                        max_size=self._pool_size,
+                        init=_check_server,
                     )
             return self._pool
 
+    def _let_go(self, owner: tuple[int, asyncio.AbstractEventLoop]) -> None:
+        if self._pool is not None and self._owner is not None:
+            process, loop = self._owner
+            if process == owner[0] and not loop.is_closed():
+                raise ValidationError(
+                    "this client is in use in another event loop; make one client for each loop"
+                )
+            if process != owner[0]:
+                # Kept, so that nothing is collected and closed that the parent goes on using.
+                _abandoned.append(self._pool)
+        self._pool, self._opening, self._owner = None, asyncio.Lock(), owner
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Any]:
+        """Lend a pooled session; what the block raises leaves it as it is."""
+        pool = await self.pool()
+        limit = self.settings.statement_timeout.total_seconds()
+        with translated():
+            try:
+                session = await pool.acquire(timeout=limit)
+            except TimeoutError as error:
+                if pool.get_size() < self._pool_size or pool.get_idle_size():
+                    raise
+                raise DatabaseUnreachable(
+                    f"none of the client's {self._pool_size} connections came free within "
+                    f"{limit:g} s; raise max_connections, or end transactions sooner"
+                ) from error
+        try:
+            yield session
+        finally:
+            with translated():
+                await pool.release(session)
+
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Any]:
-        """Lend a pooled session."""
-        pool = await self.pool()
-        with translated():
-            async with pool.acquire(timeout=self.settings.statement_timeout.total_seconds()) as it:
-                yield it
+        """Lend a pooled session for statements of ours; the driver's errors become ours."""
+        try:
+            async with self.lend() as session:
+                with translated():
+                    yield session
+        except SchemaNotMigrated as error:
+            if error.found is None:
+                await self._name_version()
+            raise
+
+    async def _name_version(self) -> None:
+        """Raise what is wrong with the schema more exactly, if that can be told."""
+        async with self.lend() as session:
+            with suppress(asyncpg.PostgresError):
+                await self._required(session)
 
     async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
         """Run a named query on a pooled session."""
@@ -79,25 +135,32 @@ class Database:
             session: Session = await asyncpg.connect(
                 **self._options(f"awa {purpose}", server_settings)
             )
-            return session
+        try:
+            await _check_server(session)
+        except DatabaseTooOld:
+            session.terminate()
+            raise
+        return session
 
     async def require_schema(self) -> int:
         """Return the schema's version; raise when it is missing, too old or too new.
 
         A newer schema that only added to what this release knows is not too new.
         """
-        async with self.session() as session:
-            if session.get_server_version().major < OLDEST_SERVER:
-                raise DatabaseTooOld(session.get_server_version().major, OLDEST_SERVER)
-            table = f"{self.settings.schema}.schema_version"
-            if not await session.fetchval("select to_regclass($1) is not null", table):
-                raise SchemaNotMigrated(None, NEEDED_VERSION)
-            row = await session.fetchrow(self.sql["schema_version"], _newest_version())
+        async with self.lend() as session:
+            with translated():
+                return await self._required(session)
+
+    async def _required(self, session: Session) -> int:
+        table = f"{self.settings.schema}.schema_version"
+        if not await session.fetchval("select to_regclass($1) is not null", table):
+            raise SchemaNotMigrated(None, NEEDED_VERSION)
+        row: Any = await session.fetchrow(self.sql["schema_version"], newest_version())
         found = row["version"]
         if found is None or found < NEEDED_VERSION:
             raise SchemaNotMigrated(found, NEEDED_VERSION)
         if row["took_away"]:
-            raise SchemaTooNew(found, _newest_version())
+            raise SchemaTooNew(found, newest_version())
         return int(found)
 
     async def engine(self) -> str:
@@ -118,6 +181,9 @@ class Database:
 
     async def close(self) -> None:
         """Close the pool; the next use opens a new one."""
+        owner = (os.getpid(), asyncio.get_running_loop())
+        if self._owner != owner:
+            self._let_go(owner)
         pool, self._pool = self._pool, None
         if pool is not None:
             try:
@@ -146,12 +212,30 @@ class Database:
 
 
 @functools.cache
-def _newest_version() -> int:
+def newest_version() -> int:
+    """Return the schema version that this release's migrations lead to."""
     return packaged_catalog().latest
 
 
+async def _check_server(session: Session) -> None:
+    found = session.get_server_version().major
+    if found < OLDEST_SERVER:
+        raise DatabaseTooOld(found, OLDEST_SERVER)
+
+
+_abandoned: list[object] = []
+
+
+@functools.cache
 def load_statements(schema: str) -> dict[str, str]:
-    """Return every named query of the store, ready for `schema`."""
+    """Return every named query of the store, ready for `schema`; shared, so not to be changed.
+
+    Raises `ValidationError` for a name that no schema can have.
+    """
+    try:
+        SchemaName(schema)
+    except InvalidSchemaName as error:
+        raise ValidationError(str(error)) from error
     found: dict[str, str] = {}
     for name in _SQL_FILES:
         found |= load_queries("awa._store", f"sql/{name}.sql", schema)
