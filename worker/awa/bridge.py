@@ -2,21 +2,28 @@
 
 The job exists when that transaction commits, and never when it rolls back. Works with asyncpg,
 psycopg 3, SQLAlchemy (asyncpg or psycopg below) and Django; the connection is used for one
-statement and neither committed nor closed.
+statement and neither committed nor closed. After an error of the database the transaction can only
+be rolled back, which is the caller's to do.
 """
 
-from typing import Any
+import functools
+import sys
+from datetime import UTC, datetime
+from typing import Any, Unpack
 
 from awa._store.database import load_statements
 from awa._store.faults import DRIVER_ERRORS, for_sqlstate, translate
 from awa._store.jobs import enqueue_arguments
+from awa._store.rows import inserted_row
 from awa.errors import AwaError
-from awa.options import InsertOptions, NewJob, parse_new_job
+from awa.job import Job
+from awa.options import InsertOptions, JobOptions, NewJob, checked_names, parse_new_job
 
-# The statement of `enqueue` with the types that the drivers cannot guess.
+# The statement of `enqueue` with the types that the drivers cannot guess. JSON goes as text, so
+# that a JSON codec which the caller has set on the connection does not encode it once more.
 _CASTS = (
-    "text", "smallint", "text[]", "jsonb[]", "timestamptz[]", "smallint[]", "jsonb[]", "bytea[]",
-    "smallint[]", "boolean",
+    "text", "smallint", "text[]", "text[]::jsonb[]", "timestamptz[]", "smallint[]",
+    "text[]::jsonb[]", "bytea[]", "smallint[]", "boolean",
 )  # fmt: skip
 
 
@@ -26,39 +33,31 @@ async def insert_job(
     *,
     kind: str | None = None,
     schema: str = "awa",
-    **options: Any,
-) -> int:
-    """Enqueue a job through an asynchronous connection and return its id.
+    **options: Unpack[JobOptions],
+) -> Job[Any]:
+    """Enqueue a job through an asynchronous connection and return it.
 
     `connection` is an asyncpg connection, a psycopg AsyncConnection, or a SQLAlchemy
     AsyncConnection or AsyncSession. Options are those of `InsertOptions`.
     Raises TypeError for another kind of connection, and our errors for what the database refuses.
     """
-    values = _values(parse_new_job(args, InsertOptions(**options), kind=kind))
-    match _family(connection):
-        case "asyncpg":
-            try:
-                ids = await connection.fetchval(load_statements(schema)["enqueue"], *values)
-            except DRIVER_ERRORS as error:
-                raise translate(error) from error
-            return int(ids[0])
-        case "psycopg" if hasattr(connection, "__aenter__"):
-            try:
-                cursor = await connection.execute(_statement(schema, "%s"), values)
-                row = await cursor.fetchone()
-            except Exception as error:
-                raise _translated(error) from error
-            return int(_first(row)[0])
-        case "sqlalchemy" if hasattr(connection, "run_sync"):
-            id_: int = await connection.run_sync(
-                lambda sync: _through_sqlalchemy(sync, schema, values)
-            )
-            return id_
-        case _:
-            raise TypeError(
-                f"insert_job takes an asynchronous connection, not {_named(connection)}; "
-                "use insert_job_sync for blocking ones"
-            )
+    new = _new_job(args, kind, options)
+    family = _family(connection)
+    if family == "asyncpg" and hasattr(connection, "fetchval"):
+        try:
+            ids = await connection.fetchval(_statement(schema, "$"), *_values(new))
+        except DRIVER_ERRORS as error:
+            raise translate(error) from error
+    elif family == "psycopg" and hasattr(connection, "__aenter__"):
+        ids = await _through_psycopg(connection, schema, new)
+    elif family == "sqlalchemy" and hasattr(connection, "run_sync"):
+        ids = await connection.run_sync(lambda sync: _through_sqlalchemy(sync, schema, new))
+    else:
+        raise TypeError(
+            f"insert_job takes an asynchronous connection, not {_named(connection)}; "
+            "use insert_job_sync for blocking ones"
+        )
+    return _inserted(ids, new)
 
 
 def insert_job_sync(
@@ -67,50 +66,82 @@ def insert_job_sync(
     *,
     kind: str | None = None,
     schema: str = "awa",
-    **options: Any,
-) -> int:
-    """Enqueue a job through a blocking connection and return its id.
+    **options: Unpack[JobOptions],
+) -> Job[Any]:
+    """Enqueue a job through a blocking connection and return it.
 
     `connection` is a psycopg Connection, a SQLAlchemy Connection or Session, or a Django database
     connection. Otherwise like `insert_job`.
     """
-    values = _values(parse_new_job(args, InsertOptions(**options), kind=kind))
+    new = _new_job(args, kind, options)
     family = _family(connection)
     if hasattr(connection, "__aenter__") or hasattr(connection, "run_sync"):
         family = "asynchronous"
-    match family:
-        case "psycopg" | "django":
-            try:
-                with connection.cursor() as cursor:
-                    cursor.execute(_statement(schema, "%s"), values)
-                    return int(_first(cursor.fetchone())[0])
-            except Exception as error:
-                raise _translated(error) from error
-        case "sqlalchemy":
-            return _through_sqlalchemy(connection, schema, values)
-        case _:
-            raise TypeError(
-                f"insert_job_sync takes a blocking connection, not {_named(connection)}; "
-                "use insert_job for asynchronous ones"
-            )
+    if family in {"psycopg", "django"} and hasattr(connection, "cursor"):
+        ids = _through_cursor(connection, family, schema, new)
+    elif family == "sqlalchemy" and hasattr(connection, "in_transaction"):
+        ids = _through_sqlalchemy(connection, schema, new)
+    else:
+        raise TypeError(
+            f"insert_job_sync takes a blocking connection, not {_named(connection)}; "
+            "use insert_job for asynchronous ones"
+        )
+    return _inserted(ids, new)
 
 
-def _through_sqlalchemy(connection: Any, schema: str, values: list[Any]) -> int:
-    inner = connection.connection() if hasattr(connection, "get_bind") else connection
+async def _through_psycopg(connection: Any, schema: str, new: NewJob) -> Any:
+    driver = sys.modules["psycopg"]
+    # Not the connection's own cursors: their rows and placeholders are as its owner wants them.
+    cursor = driver.AsyncCursor(connection, row_factory=driver.rows.tuple_row)
     try:
-        if inner.dialect.driver == "asyncpg":
-            row = inner.exec_driver_sql(_statement(schema, "$"), tuple(values)).fetchone()
-        else:
-            row = inner.exec_driver_sql(_statement(schema, "%s"), tuple(values)).fetchone()
-    except Exception as error:
+        await cursor.execute(_statement(schema, "%s"), _values(new))
+        return (await cursor.fetchone())[0]
+    except driver.Error as error:
         raise _translated(error) from error
-    return int(_first(row)[0])
+
+
+def _through_cursor(connection: Any, family: str, schema: str, new: NewJob) -> Any:
+    driver = sys.modules["psycopg"] if family == "psycopg" else sys.modules["django.db"]
+    if family == "django":
+        if connection.vendor != "postgresql":
+            raise TypeError(f"the connection goes to {connection.vendor}, not to PostgreSQL")
+        cursor = connection.cursor()
+    else:
+        cursor = driver.Cursor(connection, row_factory=driver.rows.tuple_row)
+    try:
+        with cursor:
+            cursor.execute(_statement(schema, "%s"), _values(new))
+            return cursor.fetchone()[0]
+    except driver.Error as error:
+        raise _translated(error) from error
+
+
+def _through_sqlalchemy(connection: Any, schema: str, new: NewJob) -> Any:
+    inner = connection.connection() if hasattr(connection, "get_bind") else connection
+    driver = str(inner.dialect.driver)
+    if driver != "asyncpg" and not driver.startswith("psycopg"):
+        raise TypeError(f"the connection uses {driver}; use postgresql+psycopg or +asyncpg")
+    mark = "$" if driver == "asyncpg" else "%s"
+    try:
+        row = inner.exec_driver_sql(_statement(schema, mark), tuple(_values(new))).fetchone()
+    except sys.modules["sqlalchemy.exc"].SQLAlchemyError as error:
+        raise _translated(error) from error
+    return row[0]
+
+
+def _new_job(args: object, kind: str | None, options: JobOptions) -> NewJob:
+    return parse_new_job(args, InsertOptions(**checked_names(options)), kind=kind)
 
 
 def _values(job: NewJob) -> list[Any]:
     return enqueue_arguments((job.queue, job.priority), [job], skip=False)
 
 
+def _inserted(ids: Any, job: NewJob) -> Job[Any]:
+    return Job(inserted_row(int(ids[0]), job, datetime.now(UTC)))
+
+
+@functools.cache
 def _statement(schema: str, mark: str) -> str:
     places = ", ".join(
         f"{mark if mark == '%s' else f'${position}'}::{cast}"
@@ -119,11 +150,6 @@ def _statement(schema: str, mark: str) -> str:
     # The name was checked when the statements were loaded; the rest is constant.
     name = load_statements(schema)["enqueue"].split("enqueue_v1", 1)[0]
     return f"{name}enqueue_v1({places})"
-
-
-def _first(row: Any) -> Any:
-    value = next(iter(row.values())) if isinstance(row, dict) else row[0]
-    return value
 
 
 def _family(connection: Any) -> str:
