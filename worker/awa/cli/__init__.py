@@ -13,7 +13,7 @@ def main() -> None:
     if (problem := conflict()) is not None:
         print(problem, file=sys.stderr)
         sys.exit(EXIT_USAGE)
-    if sys.argv[1:2] == ["worker"]:
+    if sys.argv[1:2] in (["worker"], ["up"], ["demo"]):
         catch_stop_signals()
     from awa.cli.app import app  # noqa: PLC0415 - see above
     from awa.cli.output import writes_anything  # noqa: PLC0415

@@ -6,6 +6,7 @@ import typer
 
 from awa import __version__
 from awa.cli import job, queue
+from awa.cli.demo import demo
 from awa.cli.enqueue import enqueue
 from awa.cli.migrate import migrate_schema
 from awa.cli.up import up
@@ -18,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command("up")(up)
+app.command("demo")(demo)
 app.command("migrate")(migrate_schema)
 app.command("worker")(worker)
 app.command("enqueue")(enqueue)

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 import typer
 
+from awa._demo.example import ExampleMissing
 from awa._fleet.fleet import WorkersFailed
 from awa._fleet.home import FolderUnusable
 from awa._local.errors import LocalPostgresError, ServerAlreadyRunning, ServerFailed
@@ -51,6 +52,7 @@ class CommandError(Exception):
 _WRONG_ADDRESS = {"28000", "28P01", "3D000"}
 _OF_CONFIGURATION = (
     DatabaseTooOld,
+    ExampleMissing,
     FolderUnusable,
     LocalPostgresError,
     ManifestError,

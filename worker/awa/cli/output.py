@@ -45,29 +45,47 @@ def print_text(text: Text | str = "") -> None:
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> None:
-    """Print a table; the last column takes the room that is left and is cut where it ends."""
-    where = console()
+    """Print a table; on a terminal its last column is cut where the line ends."""
+    show_table(console(), table(heads, rows))
+
+
+def show_table(where: Console, made: Table) -> None:
+    """Print a table; lines that go elsewhere than to a terminal have no blanks at their ends."""
     if where.is_terminal:
-        where.print(table(heads, rows))
+        where.print(made)
         return
     with where.capture() as captured:
-        where.print(table(heads, rows))
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+        where.print(made, width=_WIDTH_OF_A_PIPE)
+    for line in captured.get().splitlines():
+        print(line.rstrip(), file=where.file)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
-    """Return a table without lines; heads that start with `>` stand for numbers."""
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[Text | str]], *, folds: bool = False
+) -> Table:
+    """Return a table without lines; heads that start with `>` stand for numbers.
+
+    What has no room in the last column is cut off, or continues below with `folds`.
+    """
+    texts = [
+        [cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row] for row in rows
+    ]
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for head in heads:
-        justify = "right" if head.startswith(">") else "left"
+    for number, head in enumerate(heads):
+        name = head.removeprefix(">")
+        is_last = number == len(heads) - 1
         made.add_column(
-            head.removeprefix(">"),
-            justify=justify,  # type: ignore[arg-type]  # a Literal that is not inferred
-            no_wrap=True,
-            overflow="ellipsis" if head == heads[-1] else "fold",
+            name,
+            justify="right" if head.startswith(">") else "left",
+            no_wrap=not (is_last and folds),
+            overflow="ellipsis",
+            # Without it all columns would become narrower for the last one's sake.
+            min_width=None
+            if is_last
+            else max([len(name), *(row[number].cell_len for row in texts)]),
         )
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
+    for row in texts:
+        made.add_row(*row)
     return made
 
 

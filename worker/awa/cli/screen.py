@@ -10,6 +10,7 @@ from typing import assert_never
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 
 from awa._fleet.events import (
@@ -26,6 +27,7 @@ from awa._fleet.events import (
 )
 from awa._fleet.fleet import Ended, code_in_words
 from awa._fleet.pilot import Seen
+from awa.cli.output import show_table
 from awa.cli.text import count, span, visible
 from awa.manifest import LocalView
 from awa.scaling import Signals, Unknown
@@ -60,6 +62,11 @@ class Screen:
         line = text if isinstance(text, Text) else Text(text, style=style)
         with self._surviving():
             self.console.print(line)
+
+    def show(self, made: Table) -> None:
+        """Print a table."""
+        with self._surviving():
+            show_table(self.console, made)
 
     def done(self, what: str) -> None:
         """Print that something has been done."""
