@@ -216,7 +216,7 @@ begin
                  + {schema}.end_leases(v_row.worker_id, 'heartbeat stale: worker presumed dead');
         worker_id := v_row.worker_id;
         -- Past this age no claim of a dead worker can still be on its way: claims have a statement limit.
-        update {schema}.runtime_instances i set settled_below = pg_sequence_last_value('{schema}.claim_id')
+        update {schema}.runtime_instances i set settled_below = 9223372036854775807
          where i.worker_id = v_row.worker_id and cardinality(v_claims) = 0
            and i.dead_at < clock_timestamp() - interval '10 minutes';
         if rescued > 0 then

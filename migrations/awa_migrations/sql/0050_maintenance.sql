@@ -206,6 +206,7 @@ begin
         end if;
     end loop;
     insert into {schema}.ring_rotations (generation, slot) values (v_now.generation + 1, v_next);
+    delete from {schema}.ring_rotations where generation < v_now.generation - 1000;
     return 'rotated';
 end $$;
 
@@ -385,13 +386,21 @@ as $$
 declare
     v_gone {schema}.done_entries[];
 begin
+    -- By state, so that the index leads to what is old enough; a queue's own retention is looked at only among those.
     v_gone := array(
-        select d from {schema}.done_entries d
-          join {schema}.lanes l on l.lane_id = d.lane_id join {schema}.queue_meta q on q.queue = l.queue
-         where d.finalized_at < clock_timestamp()
-               - case d.state when 'failed' then coalesce(q.failed_retention, p_failed)
-                              else coalesce(q.completed_retention, p_completed) end
-         order by d.finalized_at limit p_limit for update of d skip locked);
+        select o.d from unnest(enum_range(null::{schema}.job_state)) s(state)
+         cross join lateral (
+               select d from {schema}.done_entries d
+                 join {schema}.lanes l on l.lane_id = d.lane_id join {schema}.queue_meta q on q.queue = l.queue
+                where d.state = s.state
+                  and d.finalized_at < clock_timestamp() - case s.state
+                      when 'failed' then least(p_failed, (select min(failed_retention) from {schema}.queue_meta))
+                      else least(p_completed, (select min(completed_retention) from {schema}.queue_meta)) end
+                  and d.finalized_at < clock_timestamp() - case s.state
+                      when 'failed' then coalesce(q.failed_retention, p_failed)
+                      else coalesce(q.completed_retention, p_completed) end
+                order by d.finalized_at limit p_limit for update of d skip locked) o
+         limit p_limit);
     delete from {schema}.done_entries d using unnest(v_gone) g where d.job_id = g.job_id;
     delete from {schema}.job_unique_claims k using unnest(v_gone) g
      where k.unique_key = g.unique_key and k.job_id = g.job_id;

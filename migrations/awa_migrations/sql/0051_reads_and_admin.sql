@@ -172,6 +172,34 @@ begin
        and not v_tombs @> r.lane_seq and (p_kind is null or r.kind = p_kind) order by r.lane_seq limit p_limit;
 end $$;
 
+-- How many unclaimed bodies a lane has, p_limit at most, and since when the first of them has been due.
+create function {schema}.available_in(p_lane integer, p_limit bigint, out waiting bigint, out oldest timestamptz)
+language plpgsql stable
+set enable_seqscan = off
+set enable_sort = off
+as $$
+declare
+    v_look {schema}.lane_look := {schema}.cursor_of(p_lane, {schema}.current_slot());
+    v_holes int8multirange;
+    v_tombs int8multirange;
+    v_late bigint;
+begin
+    v_holes := v_look.holes_old + v_look.holes_new
+        + coalesce((select range_agg(h) from {schema}.lane_holes s, unnest(s.holes) h where s.lane_id = p_lane), '{}');
+    select coalesce(range_agg(i), '{}') into v_tombs from {schema}.ready_tombstones t, unnest(t.items) i
+     where t.lane_id = p_lane and t.last_seq >= least(v_look.next_seq, lower(v_holes));
+    select count(*) into waiting from (
+        select from {schema}.ready_entries r where r.lane_id = p_lane and r.lane_seq >= v_look.next_seq
+           and not v_tombs @> r.lane_seq limit p_limit) b;
+    select count(*) into v_late from unnest(v_holes) h
+      cross join lateral (select from {schema}.ready_entries r where r.lane_id = p_lane and r.lane_seq >= lower(h)
+                             and r.lane_seq < upper(h) and not v_tombs @> r.lane_seq) r;
+    waiting := waiting + v_late;
+    if waiting > 0 then
+        oldest := (select min(coalesce(b.run_at, b.created_at)) from {schema}.available_bodies(p_lane, null, 1) b);
+    end if;
+end $$;
+
 -- Open items of ring claims, from one snapshot and without locks.
 create function {schema}.open_items() returns table (slot smallint, claim_id bigint, lane_id integer, worker_id bigint,
                                                      claimed_at timestamptz, open int8multirange)
@@ -211,9 +239,8 @@ begin
     with lane as (
         select l.lane_id, l.queue from {schema}.lanes l where l.queue is not null and (p_queue is null or l.queue = p_queue)
     ), part as (
-        select lane_id, 'available' as state, count(*) as n, min(coalesce(b.run_at, b.created_at)) as oldest
-          from lane cross join lateral (select run_at, created_at
-                                          from {schema}.available_bodies(lane.lane_id, null, 9223372036854775807)) b group by lane_id
+        select lane_id, 'available' as state, a.waiting as n, a.oldest
+          from lane cross join lateral {schema}.available_in(lane.lane_id, 9223372036854775807) a
         union all
         select lane_id, 'running', sum({schema}.size_of(open)), null from {schema}.open_items() group by lane_id
         union all
@@ -469,8 +496,8 @@ as $$
 begin
     return query
     select m.queue,
-           coalesce((select sum(c.n) from {schema}.lanes l cross join lateral (
-                        select count(*) as n from {schema}.available_bodies(l.lane_id, null, 10000)) c
+           coalesce((select sum(c.waiting) from {schema}.lanes l
+                      cross join lateral {schema}.available_in(l.lane_id, 10000) c
                       where l.queue = m.queue and not m.paused), 0)::bigint,
            coalesce((select sum({schema}.size_of(o.open)) from {schema}.open_items() o
                        join {schema}.lanes l on l.lane_id = o.lane_id where l.queue = m.queue), 0)::bigint
