@@ -40,6 +40,10 @@ types: setup ## mypy, strict
 
 verify: setup ## fail when a generated file is stale
 	tools/lock --check
+	$(PYTHON) tools/settings_page.py --check
+	$(PYTHON) tools/metrics_page.py --check
+	$(PYTHON) -m awa.manifest --check
+	$(PYTHON) -m awa_migrations.checksums
 
 test: lint system-packages ## prove everything: static checks and all tests
 	$(PYTHON) -m pytest -n auto $(ARGS)
@@ -50,8 +54,8 @@ test-fast: setup ## the tests that take no cluster and no minutes
 soak: setup ## randomised proof of the queue for MINUTES=10
 	$(PYTHON) -m bench.soak --minutes $(MINUTES)
 
-bench: setup ## measure against the baseline; BENCH="--help" shows the choices
-	$(PYTHON) -m bench $(BENCH)
+bench: setup ## measure against the baseline; BENCH=throughput REPS=5; BENCH="--help"
+	$(PYTHON) -m bench $(BENCH) $(if $(REPS),--reps $(REPS))
 
 demo: setup ## run the main job: thumbnails of a few hundred images, with an embedded PostgreSQL
 	.venv/bin/awa demo

@@ -203,14 +203,9 @@ class SupervisorMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return every metric; called by a scrape."""
-        yield gauge("awa_worker_processes", "Worker processes that run.", (),
-                    {(): float(self.running)})  # fmt: skip
-        yield gauge("awa_worker_processes_wanted", "Worker processes that should run.", (),
-                    {(): float(self.wanted)})  # fmt: skip
-        yield gauge(
-            "awa_worker_unsettled", "Dead processes whose jobs are not handed on yet.", (),
-            {(): float(self.unsettled)},
-        )  # fmt: skip
+        yield gauge("awa_worker_processes", {(): float(self.running)})
+        yield gauge("awa_worker_processes_wanted", {(): float(self.wanted)})
+        yield gauge("awa_worker_unsettled", {(): float(self.unsettled)})
         yield _counter(
             "awa_worker_process_ends", "Worker processes that ended, by how.", ("reason",),
             _single(self.ends),
@@ -279,15 +274,27 @@ def exposition(all_families: Iterable[Family]) -> bytes:
 
 
 __all__ = [
-    "GAUGE_RULES", "MAX_LABEL_VALUES", "Family", "Metric", "SupervisorMetrics", "WorkerMetrics",
+    "GAUGES", "GAUGE_RULES", "MAX_LABEL_VALUES", "Family", "Metric", "SupervisorMetrics", "WorkerMetrics",
     "exposition", "families", "gauge",
 ]  # fmt: skip
 
 
-def gauge(
-    name: str, text: str, labels: tuple[str, ...], values: dict[tuple[str, ...], float]
-) -> Metric:
+GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "awa_job_in_flight": ("Jobs that run now.", ("awa_job_queue",)),
+    "awa_worker_places": ("Jobs that can run at once.", ()),
+    "awa_finisher_waiting": ("Ended attempts that are not written yet.", ()),
+    "awa_service_up": ("Whether a background part runs without failing.", ("service",)),
+    "awa_maintenance_leader": ("Whether this process leads maintenance.", ()),
+    "awa_worker_processes": ("Worker processes that run.", ()),
+    "awa_worker_processes_wanted": ("Worker processes that should run.", ()),
+    "awa_worker_unsettled": ("Dead processes whose jobs are not handed on yet.", ()),
+}
+"""Every gauge: its help and its labels."""
+
+
+def gauge(name: str, values: dict[tuple[str, ...], float]) -> Metric:
     """Return a gauge with its values."""
+    text, labels = GAUGES[name]
     family = GaugeMetricFamily(name, text, labels=labels)
     for key, value in values.items():
         family.add_metric(key, value)

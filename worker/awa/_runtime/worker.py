@@ -258,21 +258,14 @@ class Worker:
     def _gauges(self) -> Iterable[Metric]:
         queues = self.permits.queues
         yield gauge(
-            "awa_job_in_flight", "Jobs that run now.", ("awa_job_queue",),
-            {(name,): float(queue.in_use) for name, queue in queues.items()},
-        )  # fmt: skip
-        yield gauge("awa_worker_places", "Jobs that can run at once.", (),
-                    {(): float(self.permits.capacity)})  # fmt: skip
+            "awa_job_in_flight", {(name,): float(queue.in_use) for name, queue in queues.items()}
+        )
+        yield gauge("awa_worker_places", {(): float(self.permits.capacity)})
+        yield gauge("awa_finisher_waiting", {(): float(self.finisher.waiting)})
         yield gauge(
-            "awa_finisher_waiting", "Ended attempts that are not written yet.", (),
-            {(): float(self.finisher.waiting)},
-        )  # fmt: skip
-        yield gauge(
-            "awa_service_up", "Whether a background part runs without failing.", ("service",),
-            {(s.name,): float(s.state is State.running) for s in self.services},
-        )  # fmt: skip
-        yield gauge("awa_maintenance_leader", "Whether this process leads maintenance.", (),
-                    {(): float(self.maintenance.leads)})  # fmt: skip
+            "awa_service_up", {(s.name,): float(s.state is State.running) for s in self.services}
+        )
+        yield gauge("awa_maintenance_leader", {(): float(self.maintenance.leads)})
 
 
 _WORDS = {
