@@ -18,6 +18,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 MAX_LABEL_VALUES = 400
@@ -212,6 +213,24 @@ class SupervisorMetrics(Collector):
         )  # fmt: skip
 
 
+class FleetMetrics(Collector):
+    """What `awa up` knows of the workers of its queues, by queue."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[tuple[str, ...], float] = {}
+        self.ready: dict[tuple[str, ...], float] = {}
+        self.restarts: dict[tuple[str, ...], int] = {}
+
+    def collect(self) -> Iterable[Metric]:
+        """Return every metric; called by a scrape."""
+        yield gauge("awa_queue_workers_wanted", "Workers that the queue should have.",
+                    ("awa_job_queue",), self.wanted)  # fmt: skip
+        yield gauge("awa_queue_workers_ready", "Workers of the queue that work.",
+                    ("awa_job_queue",), self.ready)  # fmt: skip
+        yield _counter("awa_queue_worker_restarts", "Workers that ended by themselves.",
+                       ("awa_job_queue",), self.restarts)  # fmt: skip
+
+
 PROCESS_ENDS = ("clean", "crashed", "killed")
 """How a worker process ends: by itself and with nothing left, by a fault, by its supervisor."""
 
@@ -257,6 +276,17 @@ def families(collector: Collector) -> list[Family]:
     ]  # fmt: skip
 
 
+def families_of_text(text: str) -> list[Family]:
+    """Return what an exposition says. Raises ValueError for another text."""
+    return [
+        Family(
+            metric.name, metric.type, metric.documentation,
+            {(s.name, tuple(s.labels.items())): s.value for s in metric.samples},
+        )
+        for metric in text_string_to_metric_families(text)
+    ]  # fmt: skip
+
+
 def exposition(all_families: Iterable[Family]) -> bytes:
     """Return families in the text format of Prometheus."""
 
@@ -274,9 +304,17 @@ def exposition(all_families: Iterable[Family]) -> bytes:
 
 
 __all__ = [
-    "GAUGES", "GAUGE_RULES", "MAX_LABEL_VALUES", "Family", "Metric", "SupervisorMetrics", "WorkerMetrics",
-    "exposition", "families", "gauge",
-]  # fmt: skip
+    "GAUGES",
+    "GAUGE_RULES",
+    "MAX_LABEL_VALUES",
+    "Family",
+    "Metric",
+    "SupervisorMetrics",
+    "WorkerMetrics",
+    "exposition",
+    "families",
+    "gauge",
+]
 
 
 GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
