@@ -12,14 +12,21 @@ import pytest
 from awa._local import binaries
 from awa._local.account import default_user
 from awa._local.binaries import Candidate, copy_binaries, find_binaries
-from awa._local.errors import DataUnreachable
+from awa._local.errors import DataUnreachable, LocalPostgresError
 from local.accounts import as_user, require_root
-from local.owners import MakePostgres, StartOwner, fetch, processes_in, shell
+from local.owners import MakePostgres, StartOwner, data_of, fetch, processes_in, shell
 
 
 @pytest.fixture(autouse=True)
 def _as_root() -> None:
     require_root()
+
+
+@pytest.fixture
+def strict_umask() -> Iterator[None]:
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture
@@ -107,13 +114,20 @@ async def test_data_whose_folder_was_closed_later_are_not_replaced_by_an_empty_d
     await make_postgres(folder).start()
 
 
-async def test_a_strict_umask_changes_nothing(make_postgres: MakePostgres, workplace: Path) -> None:
-    before = os.umask(0o077)
-    try:
-        server = await make_postgres(workplace / "strict" / ".awa").start()
-        assert await fetch(server.dsn, "select 1") == 1
-    finally:
-        os.umask(before)
+async def test_a_link_in_the_servers_own_folder_gives_it_no_rights_elsewhere(
+    make_postgres: MakePostgres, folder: Path, closed: Path
+) -> None:
+    run = data_of(folder).with_name("run")
+    shell(f"rm -rf {run} && ln -s {closed} {run}")
+    with pytest.raises(LocalPostgresError):
+        await make_postgres(folder).start()
+    assert os.stat(closed).st_uid == 0
+
+
+@pytest.mark.usefixtures("strict_umask")
+async def test_a_strict_umask_changes_nothing(make_postgres: MakePostgres, closed: Path) -> None:
+    server = await make_postgres(closed / ".awa").start()
+    assert await fetch(server.dsn, "select 1") == 1
 
 
 @pytest.mark.parametrize("user", ["nobody", "postgres"])
@@ -160,6 +174,7 @@ def test_an_ordinary_user_is_told_that_the_data_are_roots(
     assert "belongs to another user (root)" in capfd.readouterr().err
 
 
+@pytest.mark.usefixtures("strict_umask")
 async def test_a_wheel_that_the_user_cannot_reach_is_copied_once(
     make_postgres: MakePostgres, workplace: Path, closed: Path
 ) -> None:
@@ -175,12 +190,11 @@ async def test_a_wheel_that_the_user_cannot_reach_is_copied_once(
     (found,) = find_binaries(None, default_user(), [lambda: [source]])
     copied = copy_binaries(found, workplace / "store")
     again = copy_binaries(found, workplace / "store")
-
     assert found.must_be_copied
     assert copied == again
     assert not copied.must_be_copied
     assert copied.folder.is_relative_to(workplace / "store")
     assert (workplace / "store" / f"some_package-{found.version}" / "some_package.libs").is_dir()
-    async with make_postgres(workplace / "new" / ".awa", binaries=copied.folder) as server:
+    async with make_postgres(closed / ".awa", binaries=copied.folder) as server:
         assert await fetch(server.dsn, "select 1") == 1
     assert binaries.find_binaries(copied.folder, default_user())[0].version == found.version

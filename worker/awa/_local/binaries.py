@@ -17,6 +17,7 @@ from pathlib import Path
 
 from awa._local.account import ServerUser, run_as
 from awa._local.errors import OLDEST_MAJOR, BinariesNotFound, DataVersionMismatch
+from awa._local.place import make_folder
 
 PROGRAMS = ("postgres", "initdb")
 INSTALLED = (
@@ -142,7 +143,7 @@ def copy_binaries(binaries: Binaries, store: Path) -> Binaries:
     package = binaries.package
     target = store / f"{package.name}-{binaries.version}"
     if not target.exists():
-        store.mkdir(parents=True, exist_ok=True)
+        make_folder(store, 0o755)
         with tempfile.TemporaryDirectory(prefix=".copy-", dir=store) as scratch:
             copy = Path(scratch) / "copy"
             _copy_tree(package / "pginstall", copy / package.name / "pginstall")

@@ -219,7 +219,8 @@ class Cluster:
         for folder in folders:
             folder.mkdir(mode=0o700, exist_ok=True)
             if user is not None:
-                os.chown(folder, user.uid, user.gid)
+                # Not through a link: the server's user can put one into its own folder.
+                os.chown(folder, user.uid, user.gid, follow_symlinks=False)
         return socket_folder
 
     def _short_folder(self) -> Path:

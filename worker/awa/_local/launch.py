@@ -117,7 +117,7 @@ def _choose_binaries(place: Place, options: LaunchOptions) -> Binaries:
         found, place.home, place.data_majors(), is_explicit=options.binaries is not None
     )
     if chosen.must_be_copied:
-        return copy_binaries(chosen, options.store / "binaries")
+        return copy_binaries(chosen, options.store.absolute() / "binaries")
     return chosen
 
 

@@ -68,7 +68,11 @@ def locate(folder: Path, store: Path) -> Place:
     with local_errors(folder):
         folder = folder.resolve()
         _make_folder(folder)
-        return _locate_as_root(folder, store) if account.running_as_root() else _locate(folder)
+        return (
+            _locate_as_root(folder, store.absolute())
+            if account.running_as_root()
+            else _locate(folder)
+        )
 
 
 @contextmanager
@@ -86,6 +90,14 @@ def local_errors(folder: Path) -> Iterator[None]:
         ) from error
 
 
+def make_folder(folder: Path, mode: int) -> None:
+    """Make a folder, and those above it, with exactly this mode; what exists stays as it is."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True)
+        each.chmod(mode)  # whatever the umask says
+
+
 def free_bytes(folder: Path) -> int:
     """Return the space that is left for ordinary users where `folder` is or would be."""
     existing = next(each for each in (folder, *folder.parents) if each.exists())
@@ -94,7 +106,7 @@ def free_bytes(folder: Path) -> int:
 
 def _locate(folder: Path) -> Place:
     home = _read_pointer(folder) or folder / "postgres"
-    _make_private(home, 0o700)
+    make_folder(home, 0o700)
     if home.stat().st_uid != os.geteuid():
         raise DataUnreachable(
             f"the database in {home} belongs to another user ({_name_of_owner(home)}); "
@@ -110,7 +122,7 @@ def _locate_as_root(folder: Path, store: Path) -> Place:
     home = folder / "postgres"
     user = _user_for(home)
     if account.can_enter(user, folder):
-        _make_private(home, 0o711)
+        make_folder(home, 0o711)
         return Place(home, user)
     if data_majors(home):
         raise DataUnreachable(
@@ -137,7 +149,7 @@ def _user_for(home: Path) -> ServerUser:
 
 
 def _new_home(folder: Path, store: Path, user: ServerUser) -> Path:
-    _make_private(store, 0o755)
+    make_folder(store, 0o755)
     home = Path(tempfile.mkdtemp(prefix=f"{folder.parent.name or 'root'}-", dir=store))
     home.chmod(0o711)
     if not account.can_enter(user, home):
@@ -181,13 +193,6 @@ def _make_folder(folder: Path) -> None:
     folder.mkdir(parents=True)
     # State of one machine: never to be committed.
     (folder / ".gitignore").write_text("*\n")
-
-
-def _make_private(folder: Path, mode: int) -> None:
-    """Make a folder with exactly this mode; one that exists stays as it is."""
-    if not folder.is_dir():
-        folder.mkdir(parents=True)
-        folder.chmod(mode)  # whatever the umask says
 
 
 def _text(file: Path) -> str:
