@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from awa.metrics import GAUGES, Metric, SupervisorMetrics, WorkerMetrics
+from awa.metrics import GAUGES, FleetMetrics, Metric, SupervisorMetrics, WorkerMetrics
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "metrics.md"
 
@@ -25,6 +25,7 @@ supervisor are summed: there is no series per process, pod or job. Kinds and que
 def page() -> str:
     """Return the whole page."""
     rows = [*_rows(WorkerMetrics().collect()), *_rows(SupervisorMetrics(1).collect())]
+    rows += _rows(FleetMetrics().collect())
     rows += [_row(name, "gauge", labels, text) for name, (text, labels) in GAUGES.items()]
     return HEAD + "".join(sorted(set(rows)))
 

@@ -223,11 +223,10 @@ class FleetMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return every metric; called by a scrape."""
-        yield gauge("awa_queue_workers_wanted", "Workers that the queue should have.",
-                    ("awa_job_queue",), self.wanted)  # fmt: skip
-        yield gauge("awa_queue_workers_ready", "Workers of the queue that work.",
-                    ("awa_job_queue",), self.ready)  # fmt: skip
-        yield _counter("awa_queue_worker_restarts", "Workers that ended by themselves.",
+        yield gauge("awa_queue_workers_wanted", self.wanted)
+        yield gauge("awa_queue_workers_ready", self.ready)
+        yield _counter("awa_queue_worker_restarts",
+                       "Workers under `awa up` that ended by themselves.",
                        ("awa_job_queue",), self.restarts)  # fmt: skip
 
 
@@ -308,11 +307,13 @@ __all__ = [
     "GAUGE_RULES",
     "MAX_LABEL_VALUES",
     "Family",
+    "FleetMetrics",
     "Metric",
     "SupervisorMetrics",
     "WorkerMetrics",
     "exposition",
     "families",
+    "families_of_text",
     "gauge",
 ]
 
@@ -325,6 +326,11 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "awa_maintenance_leader": ("Whether this process leads maintenance.", ()),
     "awa_worker_processes": ("Worker processes that run.", ()),
     "awa_worker_processes_wanted": ("Worker processes that should run.", ()),
+    "awa_queue_workers_wanted": ("Workers that `awa up` wants for the queue.", ("awa_job_queue",)),
+    "awa_queue_workers_ready": (
+        "Workers of the queue under `awa up` that work.",
+        ("awa_job_queue",),
+    ),
     "awa_worker_unsettled": ("Dead processes whose jobs are not handed on yet.", ()),
 }
 """Every gauge: its help and its labels."""

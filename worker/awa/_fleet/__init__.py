@@ -10,5 +10,5 @@
 | `pilot` | looks at the queue, asks the planner, tells the fleet |
 | `events` | what a run tells whoever watches it |
 | `run` | the whole: server, schema, fleets, and their end in order |
-| `metrics` | the metrics of all workers as one |
+| `pages` | the metrics of all workers as one, served when asked for |
 """

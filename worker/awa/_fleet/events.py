@@ -6,6 +6,7 @@ from datetime import timedelta
 from awa._fleet.fleet import Ended
 from awa._fleet.pilot import Seen
 from awa._local.postgres import EmbeddedPostgres
+from awa.health import Address
 from awa.manifest import LocalView
 
 
@@ -14,6 +15,13 @@ class ServerStarted:
     """The embedded server accepts connections."""
 
     server: EmbeddedPostgres
+
+
+@dataclass(frozen=True, slots=True)
+class PagesServed:
+    """Metrics and health can be asked for at an address."""
+
+    address: Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,8 @@ class AllStopped:
 
 
 type Event = (
-    ServerStarted
+    PagesServed
+    | ServerStarted
     | SchemaReady
     | QueueStarted
     | LineWritten

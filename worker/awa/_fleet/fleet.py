@@ -58,7 +58,7 @@ class Fleet:
         self,
         launch: Launch,
         on_line: Callable[[int, str], None],
-        on_end: Callable[[Ended], None],
+        on_end: Callable[[Replica, Ended], None],
     ) -> None:
         self.launch = launch
         self.wanted = 0
@@ -90,9 +90,9 @@ class Fleet:
         return len(self._replicas)
 
     @property
-    def pids(self) -> list[int]:
-        """The process ids of all workers."""
-        return [one.pid for one in self._replicas.values()]
+    def replicas(self) -> list[Replica]:
+        """All workers, draining ones included."""
+        return list(self._replicas.values())
 
     async def scale(self, wanted: int) -> None:
         """Want this many workers; returns when they are started or told to stop."""
@@ -149,7 +149,7 @@ class Fleet:
         worked.cancel()
         del self._replicas[replica.number]
         ended = Ended(replica.number, code, replica.draining, replica.was_killed)
-        self._on_end(ended)
+        self._on_end(replica, ended)
         if self._stopping.is_set() or ended.was_asked:
             return
         self.restarts += 1

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 
 from awa._fleet.launch import Launch
+from awa._local.cluster import free_port
 from awa._runtime.parent import at_parents_death
 from awa._runtime.recorder import read_recording, recording_files
 
@@ -33,8 +34,11 @@ _READ_BYTES = 64 * 1024
 class Replica:
     """A started worker. `ended` becomes its exit code, negative for a signal, when all is over."""
 
-    def __init__(self, number: int, launch: Launch, process: asyncio.subprocess.Process) -> None:
+    def __init__(
+        self, number: int, launch: Launch, process: asyncio.subprocess.Process, port: int | None
+    ) -> None:
         self.number = number
+        self.port = port
         self.pid = process.pid
         self.started_at = time.monotonic()
         self.draining = False
@@ -54,17 +58,18 @@ class Replica:
         Raises OSError when the command cannot be started.
         """
         launch.state_of(number).mkdir(mode=0o700, parents=True, exist_ok=True)
+        port = free_port() if launch.serves_pages else None
         process = await asyncio.create_subprocess_exec(
             *launch.command,
             cwd=launch.folder,
-            env=launch.environment_of(number),
+            env=launch.environment_of(number, port),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
             preexec_fn=at_parents_death(signal.SIGTERM),
         )
-        replica = cls(number, launch, process)
+        replica = cls(number, launch, process, port)
         replica.ended = asyncio.create_task(
             replica._watch(lambda line: on_line(number, line)), name=f"awa replica {number}"
         )

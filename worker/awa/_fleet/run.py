@@ -19,6 +19,7 @@ from awa._fleet.events import (
     Draining,
     Event,
     LineWritten,
+    PagesServed,
     QueueSeen,
     QueueStarted,
     SchemaReady,
@@ -26,10 +27,12 @@ from awa._fleet.events import (
     StoppingAtOnce,
     WorkerEnded,
 )
-from awa._fleet.fleet import Fleet
+from awa._fleet.fleet import Ended, Fleet
 from awa._fleet.home import state_of_queue, states_left
 from awa._fleet.launch import Launch
+from awa._fleet.pages import Pages
 from awa._fleet.pilot import Pilot
+from awa._fleet.replica import Replica
 from awa._fleet.stop import Stop
 from awa._local.errors import ServerAlreadyRunning, ServerFailed
 from awa._local.postgres import EmbeddedPostgres
@@ -38,6 +41,7 @@ from awa._store.database import Database
 from awa.manifest import LocalView, Queue, local_view
 from awa.metrics import SupervisorMetrics
 from awa.settings import DatabaseSettings, load_database_settings
+from awa_migrations.errors import HistoryChanged
 
 PATIENCE_WITH_OTHERS = timedelta(seconds=15)
 """How long to wait for a short command that has started the server for itself."""
@@ -54,6 +58,8 @@ class Order:
     manifest_folder: Path
     folder: Path
     database_url: str | None
+    pages: str | None = None
+    """Where to serve metrics and health, as host:port; None for nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,7 @@ class LocalRun:
         self._databases: dict[str, Database] = {}
         self._crews: list[_Crew] = []
         self._pilots: list[asyncio.Task[None]] = []
+        self._pages = None if order.pages is None else Pages(order.pages)
 
     @property
     def database_url(self) -> str:
@@ -98,6 +105,8 @@ class LocalRun:
         await self._stop.unless_asked(self._prepare())
         for queue in self._order.queues:
             self._start_crew(queue)
+        if self._pages is not None:
+            self._pages.watch(self.fleets)
 
     async def wait(self, work: Coroutine[Any, Any, None] | None = None) -> None:
         """Return when a stop was asked for, or when `work` is done where there is some.
@@ -129,6 +138,8 @@ class LocalRun:
             await _given_up(pilot)
         if any(crew.fleet.alive for crew in self._crews):
             await self._drain()
+        if self._pages is not None:
+            await self._pages.close()
         await self._settle()
         for database in self._databases.values():
             await database.close()
@@ -139,6 +150,8 @@ class LocalRun:
     # --- start ----------------------------------------------------------------------------------
 
     async def _prepare(self) -> None:
+        if self._pages is not None:
+            self._tell(PagesServed(await self._pages.start()))
         if self._database_url is None:
             self._server = EmbeddedPostgres(self._order.folder)
             await _start_as_owner(self._server)
@@ -146,25 +159,40 @@ class LocalRun:
             self._tell(ServerStarted(self._server))
         for schema in dict.fromkeys(q.spec.database.schema_name for q in self._order.queues):
             settings = _settings(self._database_url, schema)
-            report = await awa_migrations.migrate(settings.database_url, schema=schema)
+            report = await self._migrate(settings)
             self._databases[schema] = Database(settings, pool_size=_POOL_SIZE)
             self._tell(SchemaReady(schema, report.to_version, len(report.applied)))
         await self._settle()
+
+    async def _migrate(self, settings: DatabaseSettings) -> awa_migrations.Report:
+        try:
+            return await awa_migrations.migrate(settings.database_url, schema=settings.schema)
+        except HistoryChanged as error:
+            if self._server is not None:
+                error.add_note(f"To start anew without these data: rm -r {self._order.folder}")
+            raise
 
     def _start_crew(self, queue: Queue) -> None:
         view = local_view(queue, self.database_url)
         name, tell = view.queue_name, self._tell
         state = state_of_queue(self._order.folder, name)
         fleet = Fleet(
-            Launch.of(view, self._order.manifest_folder, state),
+            Launch.of(
+                view, self._order.manifest_folder, state, serves_pages=self._pages is not None
+            ),
             lambda number, line: tell(LineWritten(name, number, line)),
-            lambda ended: tell(WorkerEnded(name, ended)),
+            lambda replica, ended: self._note_end(name, replica, ended),
         )
         database = self._databases[view.schema]
         pilot = Pilot(view, fleet, database, lambda seen: tell(QueueSeen(name, seen)))
         self._crews.append(_Crew(view, fleet, pilot))
         self._pilots.append(asyncio.create_task(pilot.run(), name=f"awa pilot {name}"))
         tell(QueueStarted(view))
+
+    def _note_end(self, queue: str, replica: Replica, ended: Ended) -> None:
+        if self._pages is not None:
+            self._pages.retire(replica)
+        self._tell(WorkerEnded(queue, ended))
 
     async def _settle(self) -> None:
         """Hand on what dead workers have left; what cannot be now, the next run hands on."""

@@ -18,6 +18,7 @@ from awa._fleet.events import (
     Draining,
     Event,
     LineWritten,
+    PagesServed,
     QueueSeen,
     QueueStarted,
     SchemaReady,
@@ -92,7 +93,7 @@ class Screen:
     def tell(self, event: Event) -> None:
         """Show an event of a run."""
         match event:
-            case ServerStarted() | SchemaReady() | QueueStarted():
+            case PagesServed() | ServerStarted() | SchemaReady() | QueueStarted():
                 self._say_started(event)
             case LineWritten(queue, number, line):
                 self._say_line(queue, number, line)
@@ -105,8 +106,10 @@ class Screen:
             case _:
                 assert_never(event)
 
-    def _say_started(self, event: ServerStarted | SchemaReady | QueueStarted) -> None:
+    def _say_started(self, event: PagesServed | ServerStarted | SchemaReady | QueueStarted) -> None:
         match event:
+            case PagesServed(address):
+                self.done(f"http://{address.host}:{address.port}/metrics, /healthz and /readyz")
             case ServerStarted(server):
                 self.done(f"PostgreSQL {server.version} in {server.folder}, port {server.port}")
                 if server.note:

@@ -39,9 +39,21 @@ RunDatabase = Annotated[
     ),
 ]
 
+MetricsAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics-address",
+        metavar="HOST:PORT",
+        help="Serve /metrics of all workers, /healthz and /readyz here. Default: nowhere.",
+    ),
+]
+
 
 def up(
-    file: File = MANIFEST, folder: RunFolder = DEFAULT_FOLDER, database_url: RunDatabase = None
+    file: File = MANIFEST,
+    folder: RunFolder = DEFAULT_FOLDER,
+    database_url: RunDatabase = None,
+    metrics_address: MetricsAddress = None,
 ) -> None:
     """Run a queue's manifest here: its database, its schema, and as many workers as it needs.
 
@@ -56,6 +68,7 @@ def up(
             manifest_folder=file.absolute().parent,
             folder=folder,
             database_url=database_url,
+            pages=metrics_address,
         )
         code = asyncio.run(_run(order))
     raise typer.Exit(code)
