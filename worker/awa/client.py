@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from awa._runtime.worker import Worker
 from awa._store import jobs as store
 from awa._store.counts import QueueCounts
-from awa._store.database import Database
+from awa._store.database import Database, load_statements
 from awa._store.faults import DRIVER_ERRORS, translated
 from awa._store.rows import inserted_row, job_row
 from awa.environment import release
@@ -133,6 +133,7 @@ class AsyncClient:
             if self._address is not None:
                 environ["AWA_DATABASE_URL"] = self._address
             if self._schema is not None:
+                load_statements(self._schema)  # an empty name would mean the default below
                 environ["AWA_SCHEMA"] = self._schema
             self._database = Database(
                 load_database_settings(environ), pool_size=self._max_connections
@@ -281,8 +282,7 @@ class AsyncClient:
         limit: int = 100,
     ) -> list[Job[Any]]:
         """Return jobs, next or newest first within a state; outputs are not loaded."""
-        if not 1 <= limit <= MAX_LISTED:
-            raise ValidationError(f"limit takes 1 to {MAX_LISTED}")
+        check_number("limit", limit, 1, MAX_LISTED)
         wanted = None if state is None else str(_state(state))
         rows = await self.database.fetch("list_jobs", wanted, kind, queue, limit)
         return [Job(job_row(row)) for row in rows]

@@ -51,6 +51,11 @@ def translate(error: BaseException, *, foreign: bool = False) -> AwaError:
     """Return what a driver error means."""
     if not isinstance(error, asyncpg.PostgresError):
         return _without_answer(error)
+    if isinstance(error, asyncpg.DataError) and getattr(error, "severity", None) is None:
+        # The driver's own word, before anything was sent; it repeats the value.
+        return ValidationError(
+            "a value has another type than its parameter in the statement, or is out of its range"
+        )
     if foreign and not _is_about_the_session(error.sqlstate or ""):
         return _plain(error.sqlstate or "XX000", str(error.message or type(error).__name__))
     return for_sqlstate(
@@ -67,10 +72,6 @@ def _without_answer(error: BaseException) -> AwaError:
         return ValidationError(
             "the database address cannot be read; AWA_DATABASE_URL looks like "
             "postgresql://user@host:5432/database"
-        )
-    if isinstance(error, asyncpg.exceptions.DataError):
-        return ValidationError(
-            "a value has another type than its parameter in the statement, or is out of its range"
         )
     if isinstance(error, asyncpg.InterfaceError) and "another operation" in str(error):
         return ValidationError(
