@@ -200,7 +200,7 @@ async def test_a_role_without_any_right_is_told_what_it_lacks(
 
     for call in (client.insert_many, client.insert_many_copy, client.enqueue_many_copy):
         with pytest.raises(PermissionMissing, match="schema awa; have the owner"):
-            await call([Mail("a")])  # type: ignore[operator]
+            await call([Mail("a")])
     with pytest.raises(PermissionMissing):
         await client.list_jobs()
     with pytest.raises(PermissionMissing):

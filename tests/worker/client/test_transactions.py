@@ -37,10 +37,13 @@ class Refused(Exception):
 async def test_an_error_in_the_block_rolls_back_and_comes_out_as_it_is(
     client: AsyncClient, session: asyncpg.Connection, error: Exception
 ) -> None:
-    with pytest.raises(type(error)) as raised:
+    async def work() -> None:
         async with client.transaction() as transaction:
             await transaction.insert(Mail("a"))
             raise error
+
+    with pytest.raises(type(error)) as raised:
+        await work()
 
     assert raised.value is error
     assert await job_count(session) == 0
@@ -51,10 +54,13 @@ async def test_a_conflict_rolls_the_whole_transaction_back(
 ) -> None:
     await client.insert(Mail("a"), unique_opts={})
 
-    with pytest.raises(UniqueConflict):
+    async def work() -> None:
         async with client.transaction() as transaction:
             await transaction.insert(Mail("b"))
             await transaction.insert(Mail("a"), unique_opts={})
+
+    with pytest.raises(UniqueConflict):
+        await work()
 
     assert await job_count(session) == 1
 
@@ -64,11 +70,14 @@ async def test_a_swallowed_error_does_not_look_like_a_commit(
 ) -> None:
     await client.insert(Mail("a"), unique_opts={})
 
-    with pytest.raises(DatabaseError, match="can only be rolled back") as raised:
+    async def work() -> None:
         async with client.transaction() as transaction:
             await transaction.insert(Mail("b"))
             with pytest.raises(UniqueConflict):
                 await transaction.insert(Mail("a"), unique_opts={})
+
+    with pytest.raises(DatabaseError, match="can only be rolled back") as raised:
+        await work()
 
     assert raised.value.sqlstate == "25P02"
     assert await job_count(session) == 1
@@ -92,9 +101,12 @@ async def test_a_savepoint_of_the_callers_own_saves_the_transaction(
 async def test_an_error_in_a_statement_of_the_callers_own_is_not_about_our_schema(
     client: AsyncClient,
 ) -> None:
-    with pytest.raises(DatabaseError, match='relation "no_such_table" does not exist') as raised:
+    async def work() -> None:
         async with client.transaction() as transaction:
             await transaction.execute("insert into no_such_table values (1)")
+
+    with pytest.raises(DatabaseError, match='relation "no_such_table" does not exist') as raised:
+        await work()
 
     assert raised.value.sqlstate == "42P01"
 
@@ -102,9 +114,12 @@ async def test_an_error_in_a_statement_of_the_callers_own_is_not_about_our_schem
 async def test_a_transaction_takes_one_call_at_a_time_and_says_so(
     client: AsyncClient, session: asyncpg.Connection
 ) -> None:
-    with pytest.raises(ValidationError, match="one call at a time"):
+    async def work() -> None:
         async with client.transaction() as transaction:
             await asyncio.gather(*(transaction.insert(Mail("a", n)) for n in range(5)))
+
+    with pytest.raises(ValidationError, match="one call at a time"):
+        await work()
 
     assert await job_count(session) == 0
 
@@ -143,12 +158,15 @@ async def test_an_open_transaction_does_not_hold_up_others_that_use_a_new_queue(
 async def test_a_lost_connection_ends_the_transaction_and_the_client_goes_on(
     client: AsyncClient, session: asyncpg.Connection
 ) -> None:
-    with pytest.raises(DatabaseUnreachable):
+    async def work() -> None:
         async with client.transaction() as transaction:
             (row,) = await transaction.fetch("select pg_backend_pid() as pid")
             await transaction.insert(Mail("a"))
             await session.execute("select pg_terminate_backend($1, 5000)", row["pid"])
             await transaction.insert(Mail("b"))
+
+    with pytest.raises(DatabaseUnreachable):
+        await work()
 
     assert await job_count(session) == 0
     await client.insert(Mail("c"))
@@ -168,7 +186,7 @@ async def test_a_cancelled_transaction_rolls_back_and_gives_its_connection_back(
     task = asyncio.create_task(work())
     sleeps = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
     await eventually(
-        lambda: session.fetchval(f"{sleeps} and datname = current_database()"),  # noqa: S608
+        lambda: session.fetchval(f"{sleeps} and datname = current_database()"),
         what="the statement runs",
     )
     task.cancel()
