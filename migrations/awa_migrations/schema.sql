@@ -265,6 +265,35 @@ begin
        and not v_tombs @> r.lane_seq and (p_kind is null or r.kind = p_kind) order by r.lane_seq limit p_limit;
 end $$;
 
+-- Name: available_in(integer, bigint); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.available_in(p_lane integer, p_limit bigint, OUT waiting bigint, OUT oldest timestamp with time zone) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+declare
+    v_look "awa".lane_look := "awa".cursor_of(p_lane, "awa".current_slot());
+    v_holes int8multirange;
+    v_tombs int8multirange;
+    v_late bigint;
+begin
+    v_holes := v_look.holes_old + v_look.holes_new
+        + coalesce((select range_agg(h) from "awa".lane_holes s, unnest(s.holes) h where s.lane_id = p_lane), '{}');
+    select coalesce(range_agg(i), '{}') into v_tombs from "awa".ready_tombstones t, unnest(t.items) i
+     where t.lane_id = p_lane and t.last_seq >= least(v_look.next_seq, lower(v_holes));
+    select count(*) into waiting from (
+        select from "awa".ready_entries r where r.lane_id = p_lane and r.lane_seq >= v_look.next_seq
+           and not v_tombs @> r.lane_seq limit p_limit) b;
+    select count(*) into v_late from unnest(v_holes) h
+      cross join lateral (select from "awa".ready_entries r where r.lane_id = p_lane and r.lane_seq >= lower(h)
+                             and r.lane_seq < upper(h) and not v_tombs @> r.lane_seq) r;
+    waiting := waiting + v_late;
+    if waiting > 0 then
+        oldest := (select min(coalesce(b.run_at, b.created_at)) from "awa".available_bodies(p_lane, null, 1) b);
+    end if;
+end $$;
+
 -- Name: backoff(integer); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.backoff(p_attempt integer) RETURNS interval
@@ -1311,7 +1340,10 @@ begin
     given_back := "awa".end_open(v_lost, '{}', '{}', null);
     select max(claim_id) into v_newest from "awa".claim_batches
      where worker_id = p_worker and claim_id > v_below and claimed_at <= v_quiet;
-    v_newest := least(v_newest, (select min(h) - 1 from unnest(p_held) h));
+    -- Not least(): that leaves a NULL out, and a watermark above a young lost claim would hide it for ever.
+    if v_newest >= (select min(h) from unnest(p_held) h) then
+        v_newest := (select min(h) - 1 from unnest(p_held) h);
+    end if;
     if v_newest > v_below and cardinality(v_lost) < 10000 then
         update "awa".runtime_instances set settled_below = v_newest where worker_id = p_worker;
     end if;
@@ -2082,9 +2114,8 @@ begin
     with lane as (
         select l.lane_id, l.queue from "awa".lanes l where l.queue is not null and (p_queue is null or l.queue = p_queue)
     ), part as (
-        select lane_id, 'available' as state, count(*) as n, min(coalesce(b.run_at, b.created_at)) as oldest
-          from lane cross join lateral (select run_at, created_at
-                                          from "awa".available_bodies(lane.lane_id, null, 9223372036854775807)) b group by lane_id
+        select lane_id, 'available' as state, a.waiting as n, a.oldest
+          from lane cross join lateral "awa".available_in(lane.lane_id, 9223372036854775807) a
         union all
         select lane_id, 'running', sum("awa".size_of(open)), null from "awa".open_items() group by lane_id
         union all
@@ -2272,7 +2303,7 @@ begin
                  + "awa".end_leases(v_row.worker_id, 'heartbeat stale: worker presumed dead');
         worker_id := v_row.worker_id;
         -- Past this age no claim of a dead worker can still be on its way: claims have a statement limit.
-        update "awa".runtime_instances i set settled_below = pg_sequence_last_value('"awa".claim_id')
+        update "awa".runtime_instances i set settled_below = 9223372036854775807
          where i.worker_id = v_row.worker_id and cardinality(v_claims) = 0
            and i.dead_at < clock_timestamp() - interval '10 minutes';
         if rescued > 0 then
@@ -2338,13 +2369,21 @@ CREATE FUNCTION awa.retire_v1(p_completed interval, p_failed interval, p_limit i
 declare
     v_gone "awa".done_entries[];
 begin
+    -- By state, so that the index leads to what is old enough; a queue's own retention is looked at only among those.
     v_gone := array(
-        select d from "awa".done_entries d
-          join "awa".lanes l on l.lane_id = d.lane_id join "awa".queue_meta q on q.queue = l.queue
-         where d.finalized_at < clock_timestamp()
-               - case d.state when 'failed' then coalesce(q.failed_retention, p_failed)
-                              else coalesce(q.completed_retention, p_completed) end
-         order by d.finalized_at limit p_limit for update of d skip locked);
+        select o.d from unnest(enum_range(null::"awa".job_state)) s(state)
+         cross join lateral (
+               select d from "awa".done_entries d
+                 join "awa".lanes l on l.lane_id = d.lane_id join "awa".queue_meta q on q.queue = l.queue
+                where d.state = s.state
+                  and d.finalized_at < clock_timestamp() - case s.state
+                      when 'failed' then least(p_failed, (select min(failed_retention) from "awa".queue_meta))
+                      else least(p_completed, (select min(completed_retention) from "awa".queue_meta)) end
+                  and d.finalized_at < clock_timestamp() - case s.state
+                      when 'failed' then coalesce(q.failed_retention, p_failed)
+                      else coalesce(q.completed_retention, p_completed) end
+                order by d.finalized_at limit p_limit for update of d skip locked) o
+         limit p_limit);
     delete from "awa".done_entries d using unnest(v_gone) g where d.job_id = g.job_id;
     delete from "awa".job_unique_claims k using unnest(v_gone) g
      where k.unique_key = g.unique_key and k.job_id = g.job_id;
@@ -2486,6 +2525,7 @@ begin
         end if;
     end loop;
     insert into "awa".ring_rotations (generation, slot) values (v_now.generation + 1, v_next);
+    delete from "awa".ring_rotations where generation < v_now.generation - 1000;
     return 'rotated';
 end $$;
 
@@ -2551,8 +2591,8 @@ CREATE FUNCTION awa.signals_v1(p_queues text[], p_lead interval) RETURNS TABLE(q
 begin
     return query
     select m.queue,
-           coalesce((select sum(c.n) from "awa".lanes l cross join lateral (
-                        select count(*) as n from "awa".available_bodies(l.lane_id, null, 10000)) c
+           coalesce((select sum(c.waiting) from "awa".lanes l
+                      cross join lateral "awa".available_in(l.lane_id, 10000) c
                       where l.queue = m.queue and not m.paused), 0)::bigint,
            coalesce((select sum("awa".size_of(o.open)) from "awa".open_items() o
                        join "awa".lanes l on l.lane_id = o.lane_id where l.queue = m.queue), 0)::bigint
@@ -3423,6 +3463,10 @@ REVOKE ALL ON FUNCTION awa.as_ranges(p_bodies awa.claimed) FROM PUBLIC;
 -- Name: FUNCTION available_bodies(p_lane integer, p_kind text, p_limit bigint); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.available_bodies(p_lane integer, p_kind text, p_limit bigint) FROM PUBLIC;
+
+-- Name: FUNCTION available_in(p_lane integer, p_limit bigint, OUT waiting bigint, OUT oldest timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.available_in(p_lane integer, p_limit bigint, OUT waiting bigint, OUT oldest timestamp with time zone) FROM PUBLIC;
 
 -- Name: FUNCTION backoff(p_attempt integer); Type: ACL; Schema: awa; Owner: -
 

@@ -126,7 +126,10 @@ begin
     given_back := {schema}.end_open(v_lost, '{}', '{}', null);
     select max(claim_id) into v_newest from {schema}.claim_batches
      where worker_id = p_worker and claim_id > v_below and claimed_at <= v_quiet;
-    v_newest := least(v_newest, (select min(h) - 1 from unnest(p_held) h));
+    -- Not least(): that leaves a NULL out, and a watermark above a young lost claim would hide it for ever.
+    if v_newest >= (select min(h) from unnest(p_held) h) then
+        v_newest := (select min(h) - 1 from unnest(p_held) h);
+    end if;
     if v_newest > v_below and cardinality(v_lost) < 10000 then
         update {schema}.runtime_instances set settled_below = v_newest where worker_id = p_worker;
     end if;
