@@ -99,12 +99,11 @@ def has_server(folder: Path) -> bool:
 async def open_client(where: Where) -> AsyncIterator[AsyncClient]:
     """Lend a client whose database answers and has a schema that fits."""
     async with _address(where) as database_url:
-        client = AsyncClient(database_url, max_connections=2, schema=where.schema)
-        try:
-            await client.require_schema()
-        except ValidationError as error:
-            raise CommandError(str(error), ExitCode.CONFIGURATION) from None
-        async with client:
+        async with AsyncClient(database_url, max_connections=2, schema=where.schema) as client:
+            try:
+                await client.require_schema()
+            except ValidationError as error:
+                raise CommandError(str(error), ExitCode.CONFIGURATION) from None
             yield client
 
 
