@@ -1,0 +1,1 @@
+"""The command `awa worker` as a user starts it, and handlers that misbehave."""

@@ -1,0 +1,5 @@
+"""A module that cannot be imported."""
+
+SECOND = 2
+
+raise RuntimeError("the reason")
