@@ -98,13 +98,15 @@ def has_server(folder: Path) -> bool:
 @asynccontextmanager
 async def open_client(where: Where) -> AsyncIterator[AsyncClient]:
     """Lend a client whose database answers and has a schema that fits."""
-    async with _address(where) as database_url:
-        async with AsyncClient(database_url, max_connections=2, schema=where.schema) as client:
-            try:
-                await client.require_schema()
-            except ValidationError as error:
-                raise CommandError(str(error), ExitCode.CONFIGURATION) from None
-            yield client
+    async with (
+        _address(where) as database_url,
+        AsyncClient(database_url, max_connections=2, schema=where.schema) as client,
+    ):
+        try:
+            await client.require_schema()
+        except ValidationError as error:
+            raise CommandError(str(error), ExitCode.CONFIGURATION) from None
+        yield client
 
 
 def at_database[**P](
