@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ async def test_the_readmes_steps_end_with_every_image_done_and_its_thumbnail_wri
             )
 
         try:
-            await eventually(all_ended, what="every job ended")
+            await eventually(all_ended, timedelta(seconds=60), what="every job ended")
         finally:
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(60) == 0

@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -64,13 +65,22 @@ def processes_in(folder: Path) -> list[psutil.Process]:
     """Return every process that works in the folder, has a file of it open, or names it."""
     found = []
     for process in psutil.process_iter():
-        try:
+        # Those that end while we look, and those of others, which are none of ours.
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             names = [process.cwd(), *process.cmdline(), *(f.path for f in process.open_files())]
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-        if process.status() != psutil.STATUS_ZOMBIE and any(str(folder) in each for each in names):
-            found.append(process)
+            if process.status() != psutil.STATUS_ZOMBIE and str(folder) in "\n".join(names):
+                found.append(process)
     return found
+
+
+def rights_in(folder: Path) -> set[tuple[int, int, int, int]]:
+    """Return the user and group ids, real and effective, of the processes of a folder."""
+    rights = set()
+    for process in processes_in(folder):
+        with suppress(psutil.NoSuchProcess):
+            uids, gids = process.uids(), process.gids()
+            rights.add((uids.real, uids.effective, gids.real, gids.effective))
+    return rights
 
 
 async def fetch(dsn: str, query: str) -> Any:

@@ -14,7 +14,7 @@ from awa._local.account import default_user
 from awa._local.binaries import Candidate, copy_binaries, find_binaries
 from awa._local.errors import DataUnreachable, LocalPostgresError
 from local.accounts import as_user, require_root
-from local.owners import MakePostgres, StartOwner, data_of, fetch, processes_in, shell
+from local.owners import MakePostgres, StartOwner, data_of, fetch, processes_in, rights_in, shell
 
 
 @pytest.fixture(autouse=True)
@@ -43,10 +43,11 @@ async def test_root_runs_the_server_as_an_ordinary_user(
 ) -> None:
     server = await make_postgres(folder).start()
 
+    user = default_user()
+    assert rights_in(folder) == {(user.uid, user.uid, user.gid, user.gid)}
     guard = psutil.Process(server.owner.guard_pid)
-    for process in (guard, *guard.children(recursive=True)):
-        assert process.uids().real == process.uids().effective != 0
-        assert process.gids().real == process.gids().effective != 0
+    assert guard in processes_in(folder)
+    assert user.uid != 0 != user.gid
     assert server.note is None
 
 
@@ -141,7 +142,7 @@ def test_an_ordinary_user_needs_no_rights(
     owner = start_owner(checkout / ".awa", wrap=lambda argv: as_user(user, argv)).until_up()
 
     assert owner.up["uid"] == Path(owner.up["data"]).stat().st_uid != 0
-    assert {each.uids().real for each in processes_in(workplace)} == {owner.up["uid"]}
+    assert {each[:2] for each in rights_in(workplace)} == {(owner.up["uid"],) * 2}
     owner.process.kill()
     gone()
     again = start_owner(checkout / ".awa", wrap=lambda argv: as_user(user, argv)).until_up()
