@@ -99,16 +99,15 @@ def for_sqlstate(  # noqa: C901 - a table in the form of code
         return ValidationError(message)
     if sqlstate == "53400":
         return LanePoolExhausted(
-            f"{message}; call the schema's function grow_lane_pool(N) as its owner, up to 1023, or "
-            "use fewer queues",
+            f"{message}; `awa migrate --lane-pool N` adds lanes, up to 1023, or use fewer queues",
             sqlstate=sqlstate,
         )
     if sqlstate == "25001":
         return IsolationUnsupported(message, sqlstate=sqlstate)
     if sqlstate == "42501":
         return PermissionMissing(
-            f"the database role lacks a right: {message}; have the owner of the schema grant it, "
-            "or connect as another role",
+            f"the database role lacks a right: {message}; have the owner of the schema run "
+            "`awa migrate --grant ROLE`, or connect as another role",
             sqlstate=sqlstate,
         )
     if sqlstate in _MISSING:
