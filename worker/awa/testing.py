@@ -25,6 +25,7 @@ from awa._store.jobs import ClaimRequest
 from awa.client import AsyncClient
 from awa.job import Job
 from awa.metrics import WorkerMetrics
+from awa.options import derived_kind
 from awa.outcome import Cancelled, Completed, Failed, Outcome, RetryRequested, Snoozed
 from awa.queue_settings import QueueSettings
 from awa.running import ClaimHead, RunningJob
@@ -116,14 +117,18 @@ async def work_all(
 def handler_job[T](
     args: T,
     *,
-    kind: str = "test",
+    kind: str | None = None,
     queue: str = "default",
     attempt: int = 1,
     max_attempts: int = 25,
     priority: int = 2,
     output: Any = None,
 ) -> Job[T]:
-    """Return the job that a handler is given, without a database; `output` is the declared type."""
+    """Return the job that a handler is given, without a database; `output` is the declared type.
+
+    The kind is that of the args' class, as at `insert`; a dict needs `kind`.
+    """
+    kind = derived_kind(args) if kind is None else kind
     now = datetime.now(UTC)
     head = ClaimHead(queue, priority, now, None)
     return RunningJob(head, (1, kind, now, now, attempt - 1, max_attempts, None), args, output)
@@ -139,10 +144,12 @@ async def _run_next(
     request = ClaimRequest(
         (queue.name,), (1,), (queue.deadline.total_seconds(),), (60.0,), client.registry.kinds
     )
-    claims: Iterable[Any]
-    claims, _ = await jobs.claim(
-        session, client.database.sql, worker, secrets.randbits(62), request
-    )
+    claims: Iterable[Any] = ()
+    sql, took = client.database.sql, True
+    while took and not claims:  # past jobs of kinds without a handler, which go back
+        token = secrets.randbits(62)
+        claims, _ = await jobs.claim(session, sql, worker, token, request)
+        took = await session.fetchval(sql["took"], worker, token)
     if not claims:
         return None
     permits.take(queue.name, 1)

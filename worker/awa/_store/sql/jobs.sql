@@ -26,6 +26,10 @@ select queue, effective_priority, slot, claim_id, lane_id, claimed_at, deadline_
   from {schema}.claim_v1($1::bigint, $2::bigint, $3::text[], $4::integer[], $5::double precision[],
                          $6::double precision[], $7::text[]);
 
+-- name: took
+-- Whether a claim took bodies, also when all of them were of unknown kinds and went back at once.
+select exists (select from {schema}.claim_batches where worker_id = $1::bigint and token = $2::bigint and not isempty(items));
+
 -- name: finish
 -- One flush without outputs; answers what was stale.
 select claim_at, stale
