@@ -1065,6 +1065,31 @@ begin
     end if;
 end $$;
 
+-- Name: finish_rest(awa.open_claim[], bigint, boolean, bigint[], bigint[], integer[], bigint[], bigint[], integer[], bigint[], text[], double precision[], text[], text[], text[], bigint[], text[]); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.finish_rest(p_open awa.open_claim[], p_left bigint, p_unique boolean, p_claims bigint[], p_tokens bigint[], p_done_of integer[], p_done_lo bigint[], p_done_hi bigint[], p_end_of integer[], p_end_seqs bigint[], p_end_outcomes text[], p_end_delays double precision[], p_end_errors text[], p_end_outputs text[], p_end_progress text[], p_output_seqs bigint[], p_done_outputs text[]) RETURNS TABLE(claim_at integer, stale int8multirange)
+    LANGUAGE plpgsql
+    AS $$
+begin
+    if p_unique then
+        perform "awa".release_completed(p_open);
+    end if;
+    if cardinality(p_end_of) > 0 then
+        p_left := p_left + cardinality(p_end_of) - "awa".finish_ends(p_open, p_end_of, p_end_seqs, p_end_outcomes,
+            p_end_delays, p_end_errors, p_end_outputs, p_end_progress);
+    end if;
+    if p_left = 0 then
+        return;
+    end if;
+    return query
+    select s.claim_at, l.left_over
+      from "awa".stale_items(p_open, p_done_of, p_done_lo, p_done_hi, p_end_of, p_end_seqs) s
+      cross join lateral "awa".finish_leases(p_claims[s.claim_at], p_tokens[s.claim_at], s.stale, p_end_seqs,
+          p_end_of, s.claim_at, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress,
+          p_output_seqs, p_done_outputs) l
+     where not isempty(l.left_over);
+end $$;
+
 -- Name: finish_v1(bigint, smallint[], bigint[], bigint[], integer[], bigint[], bigint[], integer[], bigint[], text[], double precision[], text[], text[], text[]); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.finish_v1(p_worker bigint, p_slots smallint[], p_claims bigint[], p_tokens bigint[], p_done_of integer[], p_done_lo bigint[], p_done_hi bigint[], p_end_of integer[], p_end_seqs bigint[], p_end_outcomes text[], p_end_delays double precision[], p_end_errors text[], p_end_outputs text[], p_end_progress text[]) RETURNS TABLE(claim_at integer, stale int8multirange)
@@ -1080,6 +1105,7 @@ declare
     v_claims "awa".open_claim[];
     v_claim "awa".open_claim;
     v_left bigint;
+    v_unique boolean := false;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform "awa".require_own_transaction('finish');
@@ -1094,28 +1120,17 @@ begin
         returning completed_count
     )
     select coalesce(-sum(completed_count), 0) into v_left from written;
-    foreach v_claim in array v_claims loop
-        if v_claim.has_unique then
-            perform "awa".release_completed(v_claims);
-            exit;
-        end if;
-    end loop;
-    if cardinality(p_end_of) > 0 then
-        v_left := v_left + cardinality(p_end_of) - "awa".finish_ends(v_claims, p_end_of, p_end_seqs, p_end_outcomes,
-            p_end_delays, p_end_errors, p_end_outputs, p_end_progress);
-    end if;
     for v_at in 1 .. cardinality(p_done_of) loop
         v_left := v_left + p_done_hi[v_at] - p_done_lo[v_at];
     end loop;
-    if v_left = 0 then
-        return;
+    foreach v_claim in array v_claims loop
+        v_unique := v_unique or v_claim.has_unique;
+    end loop;
+    if v_left > 0 or v_unique or cardinality(p_end_of) > 0 then
+        return query
+        select * from "awa".finish_rest(v_claims, v_left, v_unique, p_claims, p_tokens, p_done_of, p_done_lo, p_done_hi,
+            p_end_of, p_end_seqs, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress, null, null);
     end if;
-    return query
-    select s.claim_at, l.left_over
-      from "awa".stale_items(v_claims, p_done_of, p_done_lo, p_done_hi, p_end_of, p_end_seqs) s
-      cross join lateral "awa".finish_leases(p_claims[s.claim_at], p_tokens[s.claim_at], s.stale, p_end_seqs,
-          p_end_of, s.claim_at, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress, null, null) l
-     where not isempty(l.left_over);
 end $$;
 
 -- Name: finish_v2(bigint, smallint[], bigint[], bigint[], integer[], bigint[], bigint[], integer[], bigint[], text[], double precision[], text[], text[], text[], integer[], integer[], bigint[], text[]); Type: FUNCTION; Schema: awa; Owner: -
@@ -1133,6 +1148,7 @@ declare
     v_claims "awa".open_claim[];
     v_claim "awa".open_claim;
     v_left bigint;
+    v_unique boolean := false;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform "awa".require_own_transaction('finish');
@@ -1157,28 +1173,17 @@ begin
         returning completed_count
     )
     select coalesce(-sum(completed_count), 0) into v_left from written;
-    foreach v_claim in array v_claims loop
-        if v_claim.has_unique then
-            perform "awa".release_completed(v_claims);
-            exit;
-        end if;
-    end loop;
-    if cardinality(p_end_of) > 0 then
-        v_left := v_left + cardinality(p_end_of) - "awa".finish_ends(v_claims, p_end_of, p_end_seqs, p_end_outcomes,
-            p_end_delays, p_end_errors, p_end_outputs, p_end_progress);
-    end if;
     for v_at in 1 .. cardinality(p_done_of) loop
         v_left := v_left + p_done_hi[v_at] - p_done_lo[v_at];
     end loop;
-    if v_left = 0 then
-        return;
+    foreach v_claim in array v_claims loop
+        v_unique := v_unique or v_claim.has_unique;
+    end loop;
+    if v_left > 0 or v_unique or cardinality(p_end_of) > 0 then
+        return query
+        select * from "awa".finish_rest(v_claims, v_left, v_unique, p_claims, p_tokens, p_done_of, p_done_lo, p_done_hi,
+            p_end_of, p_end_seqs, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress, p_output_seqs, p_done_outputs);
     end if;
-    return query
-    select s.claim_at, l.left_over
-      from "awa".stale_items(v_claims, p_done_of, p_done_lo, p_done_hi, p_end_of, p_end_seqs) s
-      cross join lateral "awa".finish_leases(p_claims[s.claim_at], p_tokens[s.claim_at], s.stale, p_end_seqs,
-          p_end_of, s.claim_at, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress, p_output_seqs, p_done_outputs) l
-     where not isempty(l.left_over);
 end $$;
 
 -- Name: get_job_v1(bigint); Type: FUNCTION; Schema: awa; Owner: -
@@ -3571,6 +3576,10 @@ REVOKE ALL ON FUNCTION awa.finish_ends(p_claims awa.open_claim[], p_of integer[]
 -- Name: FUNCTION finish_leases(p_claim bigint, p_token bigint, p_items int8multirange, p_end_seqs bigint[], p_end_of integer[], p_at integer, p_outcomes text[], p_delays double precision[], p_errors text[], p_outputs text[], p_progress text[], p_output_seqs bigint[], p_done_outputs text[], OUT left_over int8multirange); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.finish_leases(p_claim bigint, p_token bigint, p_items int8multirange, p_end_seqs bigint[], p_end_of integer[], p_at integer, p_outcomes text[], p_delays double precision[], p_errors text[], p_outputs text[], p_progress text[], p_output_seqs bigint[], p_done_outputs text[], OUT left_over int8multirange) FROM PUBLIC;
+
+-- Name: FUNCTION finish_rest(p_open awa.open_claim[], p_left bigint, p_unique boolean, p_claims bigint[], p_tokens bigint[], p_done_of integer[], p_done_lo bigint[], p_done_hi bigint[], p_end_of integer[], p_end_seqs bigint[], p_end_outcomes text[], p_end_delays double precision[], p_end_errors text[], p_end_outputs text[], p_end_progress text[], p_output_seqs bigint[], p_done_outputs text[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.finish_rest(p_open awa.open_claim[], p_left bigint, p_unique boolean, p_claims bigint[], p_tokens bigint[], p_done_of integer[], p_done_lo bigint[], p_done_hi bigint[], p_end_of integer[], p_end_seqs bigint[], p_end_outcomes text[], p_end_delays double precision[], p_end_errors text[], p_end_outputs text[], p_end_progress text[], p_output_seqs bigint[], p_done_outputs text[]) FROM PUBLIC;
 
 -- Name: FUNCTION finish_v1(p_worker bigint, p_slots smallint[], p_claims bigint[], p_tokens bigint[], p_done_of integer[], p_done_lo bigint[], p_done_hi bigint[], p_end_of integer[], p_end_seqs bigint[], p_end_outcomes text[], p_end_delays double precision[], p_end_errors text[], p_end_outputs text[], p_end_progress text[]); Type: ACL; Schema: awa; Owner: -
 

@@ -347,6 +347,35 @@ begin
      where not isempty(a.asked - coalesce(c.was_open, '{}'));
 end $$;
 
+-- What of a flush is more than plain successes that were all accepted. p_left: successes that were not.
+create function {schema}.finish_rest(
+    p_open {schema}.open_claim[], p_left bigint, p_unique boolean, p_claims bigint[], p_tokens bigint[],
+    p_done_of integer[], p_done_lo bigint[], p_done_hi bigint[], p_end_of integer[], p_end_seqs bigint[],
+    p_end_outcomes text[], p_end_delays double precision[], p_end_errors text[], p_end_outputs text[],
+    p_end_progress text[], p_output_seqs bigint[], p_done_outputs text[])
+returns table (claim_at integer, stale int8multirange)
+language plpgsql volatile
+as $$
+begin
+    if p_unique then
+        perform {schema}.release_completed(p_open);
+    end if;
+    if cardinality(p_end_of) > 0 then
+        p_left := p_left + cardinality(p_end_of) - {schema}.finish_ends(p_open, p_end_of, p_end_seqs, p_end_outcomes,
+            p_end_delays, p_end_errors, p_end_outputs, p_end_progress);
+    end if;
+    if p_left = 0 then
+        return;
+    end if;
+    return query
+    select s.claim_at, l.left_over
+      from {schema}.stale_items(p_open, p_done_of, p_done_lo, p_done_hi, p_end_of, p_end_seqs) s
+      cross join lateral {schema}.finish_leases(p_claims[s.claim_at], p_tokens[s.claim_at], s.stale, p_end_seqs,
+          p_end_of, s.claim_at, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress,
+          p_output_seqs, p_done_outputs) l
+     where not isempty(l.left_over);
+end $$;
+
 -- One flush of one worker. Claims are given once each, in claim order; *_of are positions (from 1) in them. Successes come
 -- as half-open ranges of lane numbers. Answers what was stale; a flush that was sent again answers everything as
 -- stale and changes nothing.
@@ -367,6 +396,7 @@ declare
     v_claims {schema}.open_claim[];
     v_claim {schema}.open_claim;
     v_left bigint;
+    v_unique boolean := false;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform {schema}.require_own_transaction('finish');
@@ -381,28 +411,17 @@ begin
         returning completed_count
     )
     select coalesce(-sum(completed_count), 0) into v_left from written;
-    foreach v_claim in array v_claims loop
-        if v_claim.has_unique then
-            perform {schema}.release_completed(v_claims);
-            exit;
-        end if;
-    end loop;
-    if cardinality(p_end_of) > 0 then
-        v_left := v_left + cardinality(p_end_of) - {schema}.finish_ends(v_claims, p_end_of, p_end_seqs, p_end_outcomes,
-            p_end_delays, p_end_errors, p_end_outputs, p_end_progress);
-    end if;
     for v_at in 1 .. cardinality(p_done_of) loop
         v_left := v_left + p_done_hi[v_at] - p_done_lo[v_at];
     end loop;
-    if v_left = 0 then
-        return;
+    foreach v_claim in array v_claims loop
+        v_unique := v_unique or v_claim.has_unique;
+    end loop;
+    if v_left > 0 or v_unique or cardinality(p_end_of) > 0 then
+        return query
+        select * from {schema}.finish_rest(v_claims, v_left, v_unique, p_claims, p_tokens, p_done_of, p_done_lo, p_done_hi,
+            p_end_of, p_end_seqs, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress, null, null);
     end if;
-    return query
-    select s.claim_at, l.left_over
-      from {schema}.stale_items(v_claims, p_done_of, p_done_lo, p_done_hi, p_end_of, p_end_seqs) s
-      cross join lateral {schema}.finish_leases(p_claims[s.claim_at], p_tokens[s.claim_at], s.stale, p_end_seqs,
-          p_end_of, s.claim_at, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress, null, null) l
-     where not isempty(l.left_over);
 end $$;
 
 -- The general path: ends of attempts that have left the ring. Answers the items that are not there either.

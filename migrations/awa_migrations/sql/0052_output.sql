@@ -83,6 +83,7 @@ declare
     v_claims {schema}.open_claim[];
     v_claim {schema}.open_claim;
     v_left bigint;
+    v_unique boolean := false;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform {schema}.require_own_transaction('finish');
@@ -107,28 +108,17 @@ begin
         returning completed_count
     )
     select coalesce(-sum(completed_count), 0) into v_left from written;
-    foreach v_claim in array v_claims loop
-        if v_claim.has_unique then
-            perform {schema}.release_completed(v_claims);
-            exit;
-        end if;
-    end loop;
-    if cardinality(p_end_of) > 0 then
-        v_left := v_left + cardinality(p_end_of) - {schema}.finish_ends(v_claims, p_end_of, p_end_seqs, p_end_outcomes,
-            p_end_delays, p_end_errors, p_end_outputs, p_end_progress);
-    end if;
     for v_at in 1 .. cardinality(p_done_of) loop
         v_left := v_left + p_done_hi[v_at] - p_done_lo[v_at];
     end loop;
-    if v_left = 0 then
-        return;
+    foreach v_claim in array v_claims loop
+        v_unique := v_unique or v_claim.has_unique;
+    end loop;
+    if v_left > 0 or v_unique or cardinality(p_end_of) > 0 then
+        return query
+        select * from {schema}.finish_rest(v_claims, v_left, v_unique, p_claims, p_tokens, p_done_of, p_done_lo, p_done_hi,
+            p_end_of, p_end_seqs, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress, p_output_seqs, p_done_outputs);
     end if;
-    return query
-    select s.claim_at, l.left_over
-      from {schema}.stale_items(v_claims, p_done_of, p_done_lo, p_done_hi, p_end_of, p_end_seqs) s
-      cross join lateral {schema}.finish_leases(p_claims[s.claim_at], p_tokens[s.claim_at], s.stale, p_end_seqs,
-          p_end_of, s.claim_at, p_end_outcomes, p_end_delays, p_end_errors, p_end_outputs, p_end_progress, p_output_seqs, p_done_outputs) l
-     where not isempty(l.left_over);
 end $$;
 
 create or replace function {schema}.keep_outputs(p_jobs bigint[], p_outputs text[]) returns void
