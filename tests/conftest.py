@@ -44,6 +44,7 @@ hypothesis.settings.load_profile("awa")
 MARKERS_BY_FIXTURE = {
     "postgres": ["postgres"],
     "make_server": ["postgres", "slow"],
+    "quiet_postgres": ["postgres"],
     "cluster": ["kubernetes"],
 }
 
@@ -196,6 +197,32 @@ def empty_database(make_database: MakeDatabase) -> Database:
 def database(make_database: MakeDatabase, migrated_template: str) -> Database:
     """A database of this test's own with the newest schema named `awa`."""
     return make_database(migrated_template)
+
+
+@pytest.fixture(scope="session")
+def quiet_postgres(test_run: Run, postgres_binaries: Path) -> Iterator[Server]:
+    """A fast server of this test process alone, with a migrated database named `quiet`.
+
+    For tests that depend on which transactions run: those of other databases count too.
+    """
+    test_run.ensure_keeper()
+    settings = {**FAST_SETTINGS, "autovacuum": "off"}
+    server = Server(test_run.new_path("quiet"), postgres_binaries, settings)
+    server.create()
+    server.start()
+    with server.admin() as admin:
+        admin.execute("create database quiet")
+    _migrate(server.dsn("quiet"))
+    yield server
+    server.destroy()
+
+
+@pytest.fixture
+def quiet_database(quiet_postgres: Server) -> Iterator[Database]:
+    """A database of this test's own on a server where no other test runs anything."""
+    database = quiet_postgres.create_database(template="quiet")
+    yield database
+    quiet_postgres.drop_database(database)
 
 
 @pytest.fixture

@@ -1,12 +1,20 @@
 """Sessions that speak to the engine one statement at a time: a test decides what overlaps."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
 
+from awa._store import jobs
+from awa._store.attempts import Claim, Flush, GivenBack, SealedAttempt
+from awa._store.database import load_statements
+from awa._store.jobs import ClaimRequest
+from awa.outcome import COMPLETED, Outcome
+from awa.unique import mask_of
 from support.postgres import Connect, Database
 
 QUEUE = "q"
@@ -21,11 +29,46 @@ class Taken:
     in_flight: bool
 
 
+@dataclass(frozen=True)
+class Held:
+    """What a worker holds: attempts by job, in the order in which they were handed out."""
+
+    attempts: dict[int, tuple[Claim, int]]
+    in_flight: bool = False
+
+    @property
+    def ids(self) -> list[int]:
+        """Return the jobs."""
+        return list(self.attempts)
+
+    def body(self, job_id: int) -> Any:
+        """Return what came with a job: id, kind, created, due, attempt, max attempts, payload."""
+        claim, seq = self.attempts[job_id]
+        return claim.items[claim.seqs.index(seq)]
+
+    def part(self, ids: Iterable[int]) -> "Held":
+        """Return some of it."""
+        return Held({job_id: self.attempts[job_id] for job_id in ids})
+
+
+@dataclass(frozen=True)
+class Unique:
+    """A unique key and the states in which a job holds it."""
+
+    states: tuple[str, ...]
+    key: bytes = b"k" * 16
+    mask: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mask", mask_of(self.states))
+
+
 class Engine:
     """The engine of one database, driven by hand."""
 
     def __init__(self, database: Database, connect: Connect) -> None:
         self.database = database
+        self.sql = load_statements("awa")
         self._connect = connect
         self.worker = 0
         self.lane = 0
@@ -35,7 +78,7 @@ class Engine:
         """Register a worker and the lane of the tests' queue."""
         self.admin = await self.session()
         self.worker = await self.admin.fetchval(
-            "select awa.register_worker_v1('test', '0', 'host', 1, array[$1::text], '{k}', '90s')",
+            "select awa.register_worker_v1('test', '0', 'host', 1, array[$1::text], '{k}', '1h')",
             QUEUE,
         )
         self.lane = await self.admin.fetchval("select awa.register_lane_v1($1, 2::smallint)", QUEUE)
@@ -45,16 +88,179 @@ class Engine:
         """Open a session."""
         return await self._connect(self.database.dsn)
 
-    async def enqueue(
-        self, session: asyncpg.Connection, *numbers: int, kind: str = "k"
+    async def enqueue(  # noqa: PLR0913 - the options of a job
+        self,
+        session: asyncpg.Connection,
+        *numbers: int,
+        kind: str = "k",
+        queue: str = QUEUE,
+        priority: int = 2,
+        run_at: datetime | None = None,
+        unique: Unique | None = None,
+        max_attempts: int | None = None,
+        payload: Mapping[str, Any] | None = None,
+        skip: bool = False,
     ) -> list[int]:
         """Enqueue one job for each number, in the session's transaction if it has one."""
+        count = len(numbers)
         ids: list[int] = await session.fetchval(
-            "select awa.enqueue_v1($1, 2::smallint, array[$2::text],"
-            " array(select jsonb_build_object('n', n) from unnest($3::int[]) n))",
-            QUEUE, kind, list(numbers),
+            self.sql["enqueue"], queue, priority, [kind],
+            [json.dumps({"n": number}) for number in numbers],
+            None if run_at is None else [run_at] * count,
+            None if max_attempts is None else [max_attempts] * count,
+            None if payload is None else [json.dumps(payload)] * count,
+            None if unique is None else [unique.key] * count,
+            None if unique is None else [unique.mask] * count,
+            skip,
         )  # fmt: skip
         return ids
+
+    async def register(
+        self,
+        *,
+        stale_after: str = "1 hour",
+        kinds: Sequence[str] = ("k",),
+        queues: Sequence[str] = (QUEUE,),
+        name: str = "test",
+    ) -> int:
+        """Register another worker."""
+        worker: int = await self.admin.fetchval(
+            "select awa.register_worker_v1($1, '0', 'host', 1, $2, $3, $4::text::interval)",
+            name, list(queues), list(kinds), stale_after,
+        )  # fmt: skip
+        return worker
+
+    async def hold(
+        self,
+        session: asyncpg.Connection | None = None,
+        *,
+        worker: int | None = None,
+        limit: int = 10_000,
+        deadline: float = 0.0,
+        aging: float = 60.0,
+        kinds: Sequence[str] = ("k",),
+        queues: Sequence[str] = (QUEUE,),
+    ) -> Held:
+        """Claim as a worker does; `limit`, `deadline` and `aging` are those of each queue."""
+        self._token += 1
+        count = len(queues)
+        claims, in_flight = await jobs.claim(
+            session or self.admin, self.sql, worker or self.worker, self._token,
+            ClaimRequest(
+                tuple(queues), (limit,) * count, (deadline,) * count, (aging,) * count,
+                tuple(kinds),
+            ),
+        )  # fmt: skip
+        return Held(
+            {
+                item[0]: (claim, seq)
+                for claim in claims
+                for item, seq in zip(claim.items, claim.seqs, strict=True)
+            },
+            in_flight,
+        )
+
+    async def finish(
+        self,
+        held: Held,
+        outcome: Outcome | GivenBack = COMPLETED,
+        *,
+        session: asyncpg.Connection | None = None,
+        outputs: Mapping[int, str] | None = None,
+        progress: str | None = None,
+        store_outputs: bool = True,
+    ) -> set[int]:
+        """End every attempt in one flush, outputs by job; return the jobs that were stale."""
+        sealed = [
+            SealedAttempt(claim, seq, outcome, (outputs or {}).get(job_id), progress)
+            for job_id, (claim, seq) in held.attempts.items()
+        ]
+        return await self.flush(sealed, held, session=session, store_outputs=store_outputs)
+
+    async def flush(
+        self,
+        sealed: list[SealedAttempt],
+        held: Held,
+        *,
+        session: asyncpg.Connection | None = None,
+        store_outputs: bool = True,
+    ) -> set[int]:
+        """Write a flush of attempts that are held; return the jobs that were stale."""
+        stale = await jobs.finish(
+            session or self.admin, self.sql, Flush(sealed), store_outputs=store_outputs
+        )
+        places = {(claim.claim_id, seq): job_id for job_id, (claim, seq) in held.attempts.items()}
+        return {places[place] for place in stale}
+
+    async def drain(self) -> int:
+        """Claim and complete until nothing is ready; return how many."""
+        done = 0
+        while True:
+            held = await self.hold()
+            if held.attempts:
+                await self.finish(held)
+                done += len(held.attempts)
+            elif not held.in_flight:
+                return done
+
+    async def beat(
+        self, worker: int, held: Iterable[Held] = (), started: Held | None = None, grace: str = "1h"
+    ) -> tuple[bool, int]:
+        """Send a heartbeat; return whether the worker lives and how much was given back."""
+        running = started.attempts.values() if started else ()
+        row = await self.admin.fetchrow(
+            "select * from awa.heartbeat_v1($1, $2, $3, $4, $5::text::interval)",
+            worker,
+            sorted({claim.claim_id for one in held for claim, _ in one.attempts.values()}),
+            [claim.claim_id for claim, _ in running],
+            [seq for _, seq in running],
+            grace,
+        )
+        assert row is not None
+        return row["alive"], row["given_back"]
+
+    async def make_due(self) -> None:
+        """Let every deferred job be due."""
+        await self.admin.execute("update awa.deferred_jobs set run_at = now() - interval '1 s'")
+
+    async def promote(self, limit: int = 10_000) -> int:
+        """Make due jobs ready."""
+        promoted: int = await self.admin.fetchval("select promoted from awa.promote_v1($1)", limit)
+        return promoted
+
+    async def rescue(self) -> dict[int, int]:
+        """Take the work of dead workers; return how many of each."""
+        rows = await self.admin.fetch("select * from awa.rescue_v1()")
+        return {row["worker_id"]: row["rescued"] for row in rows}
+
+    async def job(self, job_id: int) -> Any:
+        """Return a job as it is, None when it is gone."""
+        return await self.admin.fetchrow(self.sql["get_job_with_output"], job_id)
+
+    async def state(self, job_id: int) -> str | None:
+        """Return the state of a job, None when it is gone."""
+        job = await self.job(job_id)
+        return None if job is None else job["state"]
+
+    async def errors(self, job_id: int) -> list[dict[str, Any]]:
+        """Return the error entries of a job."""
+        payload = (await self.job(job_id))["payload"]
+        errors: list[dict[str, Any]] = json.loads(payload or "{}").get("errors", [])
+        return errors
+
+    async def counts(self, queue: str = QUEUE) -> dict[str, int]:
+        """Return the counts of a queue by state, without those that are zero."""
+        row = await self.admin.fetchrow(self.sql["queue_counts"], queue)
+        assert row is not None
+        states = set(row.keys()) - {"queue", "paused", "oldest_available_at", "unknown_kinds"}
+        return {state: row[state] for state in sorted(states) if row[state]}
+
+    async def holder(self, key: bytes = b"k" * 16) -> int | None:
+        """Return the job that holds a unique key."""
+        holder: int | None = await self.admin.fetchval(
+            "select job_id from awa.job_unique_claims where unique_key = $1", key
+        )
+        return holder
 
     async def claim(self, session: asyncpg.Connection | None = None, limit: int = 100) -> Taken:
         """Claim for the worker."""
@@ -130,3 +336,7 @@ async def begun(session: asyncpg.Connection) -> Any:
     await transaction.start()
     await session.fetchval("select pg_current_xact_id()::text")
     return transaction
+
+
+PAST = datetime(2020, 1, 1, tzinfo=UTC)
+FUTURE = datetime(2100, 1, 1, tzinfo=UTC)

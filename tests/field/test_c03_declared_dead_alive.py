@@ -1,0 +1,109 @@
+"""C03: a worker is declared dead while it lives; its ends and the rescue exclude each other."""
+
+import asyncio
+import itertools
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from awa import JobState
+from support.fleet.tasks import QUEUE, Blocking, Task
+from support.waiting import eventually
+
+
+async def test_the_end_of_a_suspended_worker_is_refused_after_another_one_has_finished(fleet):
+    job = await fleet.client.insert(Blocking("a"), queue=QUEUE, unique_opts={"states": ["running"]})
+    first = await fleet.process("w1", max_workers=1)
+    await fleet.started("a")
+    first.freeze()
+    fleet.open_gate()  # whoever runs from now on ends at once
+    second = await fleet.embedded("w2")
+    await fleet.quiet()
+    first.thaw()
+    await eventually(lambda: fleet.ends("stale"), what="the late end to be refused")
+    assert fleet.ends() == [("a", "w2", "Completed")]
+    assert fleet.ends("stale") == [("a", "w1", "Completed")]
+    found = await fleet.client.get_job(job.id)
+    assert (found.state, found.output) == (JobState.Completed, {"by": "w2", "key": "a"})
+    assert (await fleet.counts()).completed == 1
+
+    # The suspended worker works on under another identity, and its one place is still one.
+    await second.shutdown()
+    keys = [f"b{number}" for number in range(20)]
+    await fleet.client.insert_many([Task(key, "nap") for key in keys], queue=QUEUE)
+    await fleet.quiet()
+    runs = sorted((run for run in fleet.runs() if run.key in keys), key=lambda run: run.started_ns)
+    assert {(run.key, run.worker) for run in runs} == {(key, "w1") for key in keys}
+    for run, following in itertools.pairwise(runs):
+        assert run.ended_ns is not None
+        assert run.ended_ns <= following.started_ns
+
+
+async def test_an_end_that_waits_to_be_written_is_refused_after_the_rescue(fleet):
+    job = await fleet.client.insert(Task("a"), queue=QUEUE)
+    first = await fleet.process("w1", finish_flush_interval_ms=5_000)
+    await eventually(lambda: [r for r in fleet.runs() if r.ended_ns], what="the handler to return")
+    first.freeze()
+    await fleet.embedded("w2")
+    await fleet.quiet()
+    first.thaw()
+    await eventually(lambda: fleet.ends("stale"), what="the late end to be refused")
+    assert fleet.ends() == [("a", "w2", "Completed")]
+    assert fleet.ends("stale") == [("a", "w1", "Completed")]
+    assert (await fleet.client.get_job(job.id)).output == {"by": "w2", "key": "a"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_a_job_seen_completed_never_changes_when_its_length_is_the_staleness_limit(engine):
+    rounds, crew = 20, 50
+    sessions = [await engine.session() for _ in range(4)]
+    completed: list[int] = []
+    outcomes: Counter[str] = Counter()
+    for _ in range(rounds):
+        workers = [await engine.register(stale_after="30 milliseconds") for _ in range(crew)]
+        await engine.enqueue(engine.admin, *range(crew))
+        claims = [await engine.hold(worker=worker, limit=1) for worker in workers]
+        await asyncio.sleep(0.03)  # the job's length, which is the staleness limit
+
+        async def finish(session, part):
+            return [await engine.finish(claim, session=session) for claim in part]
+
+        parts = [claims[at::3] for at in range(3)]
+        *answers, rescued = await asyncio.gather(
+            *(finish(s, part) for s, part in zip(sessions, parts, strict=False)),
+            sessions[3].fetch("select * from awa.rescue_v1()"),
+        )
+        for part, stale in zip(parts, answers, strict=True):
+            for claim, refused in zip(part, stale, strict=True):
+                (job_id,) = claim.ids
+                state = await engine.state(job_id)
+                # Nobody had said that it had started: its attempt does not count.
+                assert state == ("available" if refused else "completed")
+                outcomes[state] += 1
+                if not refused:
+                    completed.append(job_id)
+        assert sum(row["rescued"] for row in rescued) <= crew
+        await engine.rescue()
+        await engine.drain()
+    assert {await engine.state(job_id) for job_id in completed} == {"completed"}
+    assert outcomes.total() == rounds * crew
+
+
+async def test_a_server_killed_under_a_hundred_jobs_completes_each_once(
+    durable_database, make_fleet
+):
+    server = durable_database.server
+    fleet = make_fleet(durable_database)
+    keys = [f"t{number}" for number in range(100)]
+    jobs = await fleet.client.insert_many([Task(key, "gate") for key in keys], queue=QUEUE)
+    await fleet.embedded("w1", max_workers=100, heartbeat_staleness=timedelta(seconds=10))
+    await fleet.started(*keys)
+    await asyncio.to_thread(server.kill)
+    await asyncio.to_thread(server.start)
+    fleet.open_gate()
+    await fleet.quiet(seconds=40)
+    assert fleet.completions() == Counter(keys)
+    for job in jobs:
+        assert (await fleet.client.get_job(job.id)).state is JobState.Completed
