@@ -82,15 +82,13 @@ def test_growth_by_lag_gives_up_waiting_after_two_minutes(looking):
 def test_growth_by_lag_waits_whatever_else_happened_since(looking):
     planner = looking(2, target_lag=MINUTE)
     planner.look(ready=5, lag=120)
-    planner.ready, planner.current = 2, 3
-    assert planner.look(after=70, ready=5, lag=190).desired == 3
-    assert planner.look(after=40, ready=5, lag=230).limit is Limit.PENDING_REPLICAS
-
-
-def test_growth_by_lag_happens_once_at_a_moment_even_if_old_replicas_still_work(looking):
-    planner = looking(2, ready=5, target_lag=MINUTE)
-    assert planner.look(ready=5, lag=90).desired == 6
-    assert planner.look(ready=5, lag=90).desired == 6
+    planner.ready = 2
+    planner.look(after=10, ready=5, lag=130)
+    planner.current = 3
+    planner.look(after=60, ready=5, lag=190)
+    waiting = planner.look(after=40, ready=5, lag=230)
+    assert (waiting.desired, waiting.limit) == (3, Limit.PENDING_REPLICAS)
+    assert planner.look(after=10, ready=5, lag=240).desired == 4
 
 
 def test_growth_by_depth_does_not_wait_for_replicas_that_start(looking):

@@ -98,6 +98,7 @@ def test_a_long_idleness_does_not_shorten_the_way_from_many(looking):
     planner = looking(20, min_replicas=0, cooldown=timedelta(0), down=free)
     planner.look(ready=200)
     assert planner.look(after=10).desired == 1
+    assert planner.look().desired == 1
     assert planner.look(after=10).desired == 0
 
 

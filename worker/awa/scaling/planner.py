@@ -118,8 +118,7 @@ def _need_seen(
         return need_at_zero(spec, signals)
     raised = history.last_raise()
     is_recent = raised is not None and now - raised < PATIENCE_WITH_STARTING
-    starting = is_recent and (ready < current or raised == now)
-    return need(spec, signals, current, ready, starting)
+    return need(spec, signals, current, ready, starting=is_recent and ready < current)
 
 
 def _settled(
@@ -160,12 +159,12 @@ def _last_replica(
 ) -> int:
     """Return 1 while the last replica must stay, or when work wakes the first, else 0.
 
-    A count above one is never taken to zero either: the last replica goes alone.
+    A count above one is never taken to zero either: the last replica goes alone, at a later look.
     """
     if spec.min_replicas > 0:
         return 0
     if current == 0:
         return int(wanted.reason in (Reason.ACTIVATION, Reason.FALLBACK))
-    if current == 1 and history.idle_since is not None:
+    if current == 1 and history.idle_since is not None and history.steps[-1].at < now:
         return int(now - history.idle_since < spec.cooldown)
     return 1
