@@ -129,7 +129,7 @@ def test_an_attempt_sealed_empty_seals_no_other_attempt() -> None:
 def test_threads_that_come_first_get_the_same_slot_and_buffer() -> None:
     for _ in range(50):
         job, start = running(), threading.Barrier(4)
-        slots = []
+        slots: list[Any] = []
 
         def use(
             job: RunningJob[Any] = job, start: threading.Barrier = start, slots: list[Any] = slots
