@@ -71,4 +71,5 @@ def complete_text() -> str:
 
 @pytest.fixture
 def complete(complete_text) -> Manifest:
-    return yaml.safe_load(complete_text)
+    manifest: Manifest = yaml.safe_load(complete_text)
+    return manifest

@@ -7,7 +7,7 @@ from pathlib import Path
 import awa.manifest
 import awa.scaling
 
-FOLDERS = [Path(part.__file__).parent for part in (awa.manifest, awa.scaling)]
+FOLDERS = [Path(str(part.__file__)).parent for part in (awa.manifest, awa.scaling)]
 
 
 def imported(file: Path) -> set[str]:

@@ -19,7 +19,15 @@ def objects(value, path=()):
             yield from objects(item, (*path, index))
 
 
-FREE = ("labels", "annotations", "requests", "limits", "nodeSelector", "affinity", "podTemplate")
+FREE: tuple[str, ...] = (
+    "labels",
+    "annotations",
+    "requests",
+    "limits",
+    "nodeSelector",
+    "affinity",
+    "podTemplate",
+)
 FREE += ("topologySpreadConstraints", "volumes", "volumeMounts", "podLabels", "podAnnotations")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -178,7 +179,7 @@ class Looking:
     history: History = field(default_factory=History)
     now: datetime = START
 
-    def look(self, *, after: float = 0, unknown: bool = False, **signals: object) -> Decision:
+    def look(self, *, after: float = 0, unknown: bool = False, **signals: Any) -> Decision:
         """Let time pass, look, and carry the decision out. `lag` is in seconds."""
         self.now += timedelta(seconds=after)
         ready = self.current if self.ready is None else self.ready
@@ -187,7 +188,7 @@ class Looking:
         self.history, self.current = decision.history, decision.desired
         return decision
 
-    def looks(self, seconds: int, **signals: object) -> list[int]:
+    def looks(self, seconds: int, **signals: Any) -> list[int]:
         """Look at every poll of some seconds; return the counts."""
         poll = self.spec.poll_interval.total_seconds()
         return [self.look(after=poll, **signals).desired for _ in range(int(seconds // poll))]
@@ -201,8 +202,13 @@ def seeing(*, lag: float = 0, **counts: int) -> Signals:
 def looking() -> Callable[..., Looking]:
     """Start a planner at a replica count; everything else is a field of its spec."""
 
-    def start(current: int, ready: int | None = None, **spec: object) -> Looking:
-        wishes = {"concurrency": 10, "target_jobs_per_replica": 10, "max_replicas": 20, **spec}
+    def start(current: int, ready: int | None = None, **spec: Any) -> Looking:
+        wishes: dict[str, Any] = {
+            "concurrency": 10,
+            "target_jobs_per_replica": 10,
+            "max_replicas": 20,
+            **spec,
+        }
         return Looking(ScalingSpec(**wishes), current, ready)
 
     return start

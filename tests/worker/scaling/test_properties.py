@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from awa.scaling import (
 START = datetime(2026, 1, 5, tzinfo=UTC)
 
 
-def holds_for(*strategies: st.SearchStrategy) -> Callable:
+def holds_for(*strategies: st.SearchStrategy) -> Callable[..., Any]:
     """As `given`; how long an example takes says nothing on a busy machine."""
     return lambda test: settings(deadline=None)(given(*strategies)(test))
 
@@ -76,7 +77,7 @@ def specs(draw: st.DrawFn, most_min: int = 5) -> ScalingSpec:
 
 
 @st.composite
-def moments(draw: st.DrawFn, **wishes: int):
+def moments(draw: st.DrawFn, /, **wishes: int):
     """A spec and a planner that has looked some times, each decision carried out or not."""
     spec = draw(specs(**wishes))
     current, now, history = draw(st.integers(0, spec.max_replicas)), START, History()

@@ -6,6 +6,7 @@ ten replicas. A replica works twenty seconds after it was added.
 
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ SPEC = ScalingSpec(
     max_replicas=20,
 )
 TARGET_LAG = 60
+GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "scaling.md").read_text()
 LOOKS_IN_WINDOW = 30
 
 
@@ -28,6 +30,13 @@ def square(period: int, high: int):
 
 def noise(_tick, chance):
     return chance.randint(0, 30)
+
+
+def assert_the_guide_says_so(load: str, run) -> None:
+    counts = run.settled(hours=22)
+    least, most = min(counts), max(counts)
+    replicas = f"{least}" if least == most else f"{least} to {most}"
+    assert f"| {load} | {replicas} | {run.turns} | {run.worst_lag} s |" in GUIDE.splitlines()
 
 
 def most_turns_in_a_window(run) -> int:
@@ -46,6 +55,7 @@ def test_a_steady_load_settles_and_stays(simulate):
     assert run.turns <= 1
     assert run.worst_lag <= TARGET_LAG
     assert run.unhoused <= 0
+    assert_the_guide_says_so("20 jobs/s, even", run)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -56,6 +66,8 @@ def test_independent_arrivals_move_the_count_little(simulate, poisson, seed):
     assert max(settled) <= 15
     assert run.turns <= 2 * 24
     assert run.worst_lag <= TARGET_LAG
+    if seed == 1:
+        assert_the_guide_says_so("20 jobs/s, at random", run)
 
 
 def test_a_wave_of_a_minute_is_served_at_its_crest(simulate):
@@ -64,6 +76,7 @@ def test_a_wave_of_a_minute_is_served_at_its_crest(simulate):
     assert len(set(run.settled(hours=22))) == 1
     assert run.worst_lag <= TARGET_LAG
     assert run.unhoused <= 0
+    assert_the_guide_says_so("0 and 30 jobs/s, 30 seconds each", run)
 
 
 def test_a_wave_of_ten_minutes_is_followed_with_its_own_edges_only(simulate):
@@ -72,6 +85,7 @@ def test_a_wave_of_ten_minutes_is_followed_with_its_own_edges_only(simulate):
     assert most_turns_in_a_window(run) <= 2
     assert run.worst_lag <= TARGET_LAG
     assert run.unhoused <= 0
+    assert_the_guide_says_so("0 and 30 jobs/s, 5 minutes each", run)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -81,6 +95,8 @@ def test_noise_does_not_make_the_count_flap(simulate, seed):
     assert most_turns_in_a_window(run) <= 2
     assert run.worst_lag <= TARGET_LAG
     assert run.unhoused <= 0
+    if seed == 1:
+        assert_the_guide_says_so("0 to 30 jobs/s, new every second", run)
 
 
 def test_a_burst_is_served_and_then_left_step_by_step_to_zero(simulate):
@@ -97,6 +113,7 @@ def test_a_burst_is_served_and_then_left_step_by_step_to_zero(simulate):
     assert set(run.replicas[last:]) == {0}
     assert last * 10 <= 3600
     assert run.decisions[last].reason is Reason.IDLE
+    assert_the_guide_says_so("20 jobs/s for one minute, once", run)
 
 
 def test_bursts_every_hour_wake_the_queue_and_let_it_sleep_again(simulate):
@@ -106,6 +123,7 @@ def test_bursts_every_hour_wake_the_queue_and_let_it_sleep_again(simulate):
     assert run.turns == 2 * 24 - 1
     for before, after in pairwise(run.replicas):
         assert after > 0 or before <= 1
+    assert_the_guide_says_so("5 jobs/s for the first minute of every hour", run)
 
 
 def test_an_outage_of_an_hour_changes_nothing(simulate):

@@ -114,8 +114,8 @@ def test_the_limit_counts_bytes_of_utf8() -> None:
 
 def test_an_error_of_the_value_itself_clears_the_slot_too() -> None:
     class Moody:
-        @property
-        def __class__(self) -> type:  # type: ignore[misc]
+        @property  # type: ignore[misc]
+        def __class__(self) -> type:
             raise RuntimeError("not today")
 
     slot = OutputSlot()
