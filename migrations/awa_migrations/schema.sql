@@ -667,7 +667,8 @@ CREATE FUNCTION awa.decide(p_move awa.moving, p_end awa.ending, p_now timestamp 
     AS $$
 declare
     v_try integer := p_move.attempt + 1;
-    v_returns integer;
+    v_given integer := coalesce((p_move.payload #>> '{returns,given}')::integer, 0);
+    v_unknown integer := coalesce((p_move.payload #>> '{returns,unknown}')::integer, 0);
     v_error text := p_end.error;
     v_terminal boolean := false;
 begin
@@ -679,21 +680,28 @@ begin
     if p_end.progress is not null then
         p_move.payload := coalesce(p_move.payload, '{}') || jsonb_build_object('progress', p_end.progress::jsonb);
     end if;
-    v_returns := coalesce((p_move.payload ->> 'returns')::integer, 0) + 1;
-    if p_end.outcome = 'give_back' and v_returns > p_move.max_attempts then
+    -- Counted apart: workers that do not know a kind use up nothing of what interrupted attempts may.
+    if p_end.outcome = 'give_back' then
+        v_given := v_given + 1;
+    elsif p_end.delay_seconds is null then
+        v_unknown := v_unknown + 1;
+    end if;
+    if p_end.outcome = 'give_back' and v_given > p_move.max_attempts then
         p_end.outcome := 'rescue';
         p_end.error := coalesce(p_end.error, 'given back too often without coming to an end');
         p_move.outcome := 'rescued';
     end if;
     if p_end.outcome in ('give_back', 'unknown_kind') then
-        p_move.payload := coalesce(p_move.payload, '{}') || jsonb_build_object('returns', v_returns);
+        p_move.payload := coalesce(p_move.payload, '{}')
+            || jsonb_build_object('returns', jsonb_build_object('given', v_given, 'unknown', v_unknown));
         p_move.attempt_after := p_move.attempt;
         if p_end.outcome = 'give_back' then
             p_move.state := 'available';
         else
             p_move.state := 'scheduled';
             p_move.reason := 'unknown_kind';
-            p_move.due_at := p_now + make_interval(secs => least(3600, power(2, least(v_returns, 12))));
+            p_move.due_at := p_now + make_interval(
+                secs => coalesce(p_end.delay_seconds, least(3600, power(2, least(v_unknown, 12)))));
         end if;
         return p_move;
     end if;
@@ -1297,10 +1305,14 @@ CREATE FUNCTION awa.hand_back_unknown(p_claim bigint, p_body awa.claimed, p_kind
     AS $$
 declare
     v_known "awa".claimed;
+    v_served text[];
 begin
+    -- Somebody else may know them, as in the middle of a deploy: then they are not made to wait for longer each time.
+    select array_agg(k) into v_served from "awa".runtime_instances i, unnest(i.kinds) k
+     where i.dead_at is null and i.last_seen > clock_timestamp() - i.stale_after and k = any (p_body.kinds);
     perform "awa".end_attempts(array(
-        select row(p_body.slot, p_claim, p_body.lane_id, u.seq, 'unknown_kind', null, null, null, null, null, null, null,
-                   null)::"awa".ending
+        select row(p_body.slot, p_claim, p_body.lane_id, u.seq, 'unknown_kind', case when kind = any (v_served) then 0.2 end,
+                   null, null, null, null, null, null, null)::"awa".ending
           from unnest(p_body.seqs, p_body.kinds) u(seq, kind) where kind <> all (p_kinds)));
     v_known.lane_id := p_body.lane_id;
     v_known.slot := p_body.slot;
