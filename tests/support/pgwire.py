@@ -81,6 +81,14 @@ class PostgresProxy(FaultProxy):
         return PostgresTap(lambda: self._point)
 
 
+class DeafProxy(FaultProxy):
+    """A proxy that loses every notification, as a pooler in transaction mode does."""
+
+    def make_tap(self) -> Tap:
+        """Follow a new connection."""
+        return _DeafTap(lambda: None)
+
+
 class PostgresTap(Tap):
     """Follows one connection and says when the armed cut point is reached."""
 
@@ -165,6 +173,13 @@ class PostgresTap(Tap):
         elif kind == b"E":
             return self._portals.get(body.split(b"\0", 1)[0], "")
         return None
+
+
+class _DeafTap(PostgresTap):
+    def from_server(self, data: bytes) -> Passage:
+        """Leave out what the session listens for."""
+        kept = [message for message in self._server.feed(data) if message[:1] != b"A"]
+        return Passage(b"".join(kept))
 
 
 class Messages:

@@ -82,12 +82,14 @@ class Fleet:
         self._processes.append(WorkerProcess(process, name))
         return self._processes[-1]
 
-    async def embedded(self, name: str, dsn: str | None = None, **knobs: Any) -> awa.AsyncClient:
-        """Start a worker in this process, through `dsn` if given."""
+    async def embedded(
+        self, name: str, dsn: str | None = None, kind: str | None = None, **knobs: Any
+    ) -> awa.AsyncClient:
+        """Start a worker in this process, through `dsn` if given; see `Handlers.register`."""
         client = awa.AsyncClient(dsn or self.dsn, 6)
         self._clients.append(client)
         handlers = Handlers(self.folder, name)
-        handlers.register(client)
+        handlers.register(client, kind)
         await client.start(settings=quick(**knobs), name=name)
         assert client.worker is not None
         handlers.watch(client.worker)

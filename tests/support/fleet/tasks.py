@@ -71,10 +71,11 @@ class Handlers:
         self._ends = Journal(folder, "ends")
         self._name = name
 
-    def register(self, client: awa.AsyncClient) -> None:
-        """Register both kinds."""
-        client.registry.add(self.task, Task)
-        client.registry.add(self.blocking, Blocking)
+    def register(self, client: awa.AsyncClient, kind: str | None = None) -> None:
+        """Register both kinds, or tasks alone under another kind."""
+        client.registry.add(self.task, Task, kind=kind)
+        if kind is None:
+            client.registry.add(self.blocking, Blocking)
 
     async def task(self, job: awa.Job[Task]) -> None:
         """Run a `Task`."""

@@ -1,0 +1,42 @@
+"""C07: a stop ends every attempt: finished or given back.
+
+Signals (lines 1, 3 and 4) are in tests/worker/process/test_stopping.py.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+import awa
+from support.fleet.tasks import QUEUE, Handlers, Task, quick
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_five_hundred_stops_at_any_moment_lose_nothing_and_repeat_no_completion(fleet):
+    chance = random.Random(11)  # noqa: S311 - chance, not secrets
+    enqueued: list[str] = []
+    settings = quick(max_workers=8, drain_timeout=timedelta(milliseconds=5))
+    async with awa.AsyncClient(fleet.dsn, 4) as client:
+        handlers = Handlers(fleet.folder, "w")
+        handlers.register(client)
+        for number in range(500):
+            if number % 10 == 0:
+                keys = [f"t{number}-{at}" for at in range(40)]
+                jobs = [Task(key, chance.choice(("ok", "nap", "nap"))) for key in keys]
+                await fleet.client.insert_many(jobs, queue=QUEUE)
+                enqueued += keys
+            await client.start(settings=settings, name="w")
+            handlers.watch(client.worker)
+            await asyncio.sleep(chance.random() * 0.03)  # the moment, which is the point
+            assert await client.shutdown()
+            assert (await fleet.counts()).running == 0
+        await client.start(settings=settings, name="w")
+        handlers.watch(client.worker)
+        await fleet.quiet(seconds=60)
+    assert fleet.completions() == Counter(enqueued)
+    assert fleet.ends("stale") == []
+    assert (await fleet.counts()).completed == len(enqueued)
