@@ -60,7 +60,7 @@ class History:
         noted. Without a look for longer than `blind_after` nothing is known of the time between:
         as after a restart, `current` is the only need that is remembered.
         """
-        history = replace(self._settled(current), idle_since=_past(self.idle_since, now))
+        history, idle_since = self._settled(current), _past(self.idle_since, now)
         steps = tuple(step for step in history.steps if step.at <= now)
         if not steps or steps[-1].replicas != current:
             steps = (*steps, Step(now, current))
@@ -68,8 +68,8 @@ class History:
         if not samples:
             samples = (Sample(now, current),)
         elif now - samples[-1].at > blind_after:
-            samples, history = (Sample(now, current),), replace(history, idle_since=None)
-        return replace(history, samples=samples, steps=steps)
+            samples, idle_since = (Sample(now, current),), None
+        return replace(history, samples=samples, steps=steps, idle_since=idle_since)
 
     def with_need(self, replicas: int, now: datetime, window: timedelta) -> Self:
         """Return the history with one more need, without those older than the longest window."""
@@ -135,7 +135,9 @@ class History:
 
     def _settled(self, current: int) -> Self:
         decided = self.pending
-        if decided is None or current != decided.after:
+        if decided is None:
+            return self
+        if current != decided.after:
             return replace(self, pending=None)
         return replace(
             self,
