@@ -4,6 +4,7 @@ import os
 import re
 import signal
 from datetime import timedelta
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -130,3 +131,16 @@ def test_what_travels_between_processes_is_what_was_counted():
     found = families(metrics)
     assert [Family.from_json(family.to_json()) for family in found] == found
     assert b'awa_job_claimed_total{awa_job_queue="mail"} 2.0' in exposition(found)
+
+
+async def test_every_metric_that_is_served_is_described(commands, client):
+    page = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
+    described = set(re.findall(r"^\| `(\w+)` \|", page.read_text(), re.MULTILINE))
+    command = commands.start()
+    await command.works()
+    await client.insert({"key": "a"}, kind="quick")
+    await finished(command, 1)
+    _, text = await command.get("/metrics")
+    served = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+    assert len(served) > 15
+    assert served <= described

@@ -20,7 +20,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from awa._runtime.condition import Condition, Stage
 from awa._runtime.exits import Exit
 from awa._runtime.parent import adopt_orphans
 from awa._runtime.process import WorkerProcess
-from awa._runtime.service import State
+from awa._runtime.service import Service, State
 from awa._runtime.settler import Settler
 from awa._runtime.totals import Totals
 from awa._store.database import Database, backoff_seconds
@@ -96,7 +96,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         await self._settler.start()
-        polling = asyncio.create_task(self._poll(), name="awa poll")
+        watch = _Watch(self._look)
+        await watch.start()
         keepers = [
             asyncio.create_task(self._keep(number), name=f"awa keeper {number}")
             for number in range(self._plan.settings.processes)
@@ -104,7 +105,7 @@ class Supervisor:
         try:
             await asyncio.gather(*keepers)
         finally:
-            polling.cancel()
+            await watch.stop()
             loop.remove_signal_handler(signal.SIGCHLD)
             for process in self._processes.values():
                 process.kill()
@@ -170,6 +171,7 @@ class Supervisor:
             code = await process.exited
             await process.close()
             watching.cancel()
+            self._silent.discard(process.pid)
             self._totals.report(process, process.metrics)
             self._totals.retire(process)
             del self._processes[process.pid]
@@ -273,17 +275,17 @@ class Supervisor:
         return [one for one in self._processes.values() if one.loaded.is_set()]
 
     async def _count(self, process: WorkerProcess) -> None:
-        self._totals.report(process, await process.ask_metrics(ANSWER_SECONDS))
+        found = await process.ask_metrics(ANSWER_SECONDS)
+        if process.pid in self._processes:  # else it ended meanwhile and is counted for good
+            self._totals.report(process, found)
 
-    async def _poll(self) -> None:
-        """Look at every process now and then, so that what it counted survives it."""
-        while True:
-            await asyncio.sleep(POLL_SECONDS)
-            self._reap()  # in case a signal got lost
-            for process in self._loaded():
-                self._note_silence(process)
-                await process.ask_condition(ANSWER_SECONDS, at_database=False)
-                await self._count(process)
+    async def _look(self) -> None:
+        """Look at every process, so that what it counted survives it."""
+        self._reap()  # in case a signal got lost
+        for process in self._loaded():
+            self._note_silence(process)
+            await process.ask_condition(ANSWER_SECONDS, at_database=False)
+            await self._count(process)
 
     def _note_silence(self, process: WorkerProcess) -> None:
         if time.monotonic() - process.answered_at < SILENT_SECONDS:
@@ -294,6 +296,22 @@ class Supervisor:
                 "the event loop of a worker process makes no progress: a handler holds it up",
                 extra={"pid": process.pid},
             )
+
+
+class _Watch(Service):
+    """Looks at the processes every now and then."""
+
+    name = "watch"
+
+    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self._look = look
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            await self._look()
+            self.progressed()
 
 
 def _without_answer(condition: Condition) -> Condition:
