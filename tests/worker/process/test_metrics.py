@@ -96,7 +96,9 @@ def gauge(name, value):
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.booleans()), max_size=40))
-def test_a_sum_never_falls_and_counts_everything_once(steps):
+def test_a_sum_never_falls_and_counts_everything_once(
+    steps: list[tuple[int, int, bool]],
+) -> None:
     totals, everything, before = Totals(), 0, 0.0
     counted: dict[int, int] = {}
     for process, more, dies in steps:
