@@ -47,7 +47,7 @@ async def test_processes_are_summed_and_restarts_change_no_series_and_lower_no_s
     command = commands.start("work", "--processes", "2")
     await command.works(2)
     series = None
-    seen: dict[str, float] = {}
+    seen = dict[str, float]()
     for round_number in range(1, 4):
         await client.insert_many([{"key": str(n)} for n in range(20)], kind="quick")
         now = await finished(command, 20 * round_number)
