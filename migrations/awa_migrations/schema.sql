@@ -3213,7 +3213,22 @@ UNION ALL
      JOIN awa.lanes l ON ((l.lane_id = e.lane_id)))
      CROSS JOIN LATERAL unnest(e.items) i(i))
      CROSS JOIN LATERAL generate_series(lower(i.i), (upper(i.i) - 1)) s(seq))
-     JOIN awa.ready_entries r ON (((r.slot = e.slot) AND (r.lane_id = e.lane_id) AND (r.lane_seq = s.seq))))
+     CROSS JOIN LATERAL ( SELECT b.lane_seq,
+            b.job_id,
+            b.created_at,
+            b.lane_id,
+            b.slot,
+            b.attempt,
+            b.max_attempts,
+            b.kind,
+            b.args,
+            b.run_at,
+            b.unique_key,
+            b.unique_mask,
+            b.payload
+           FROM awa.ready_entries b
+          WHERE ((b.slot = e.slot) AND (b.lane_id = e.lane_id) AND (b.lane_seq = s.seq))
+         OFFSET 0) r)
   WHERE (NOT (EXISTS ( SELECT
            FROM awa.completion_tombstones t
           WHERE ((t.slot = e.slot) AND (t.claim_id = e.claim_id) AND (t.items @> s.seq)))));

@@ -25,7 +25,10 @@ select r.job_id, r.kind, l.queue, r.args, 'completed'::{schema}.job_state, l.pri
   join {schema}.lanes l on l.lane_id = e.lane_id
  cross join lateral unnest(e.items) i
  cross join lateral generate_series(lower(i), upper(i) - 1) s(seq)
-  join {schema}.ready_entries r on r.slot = e.slot and r.lane_id = e.lane_id and r.lane_seq = s.seq
+ cross join lateral (
+       -- offset 0: always look a body up by its place; joining whole slots with batches is quadratic
+       select * from {schema}.ready_entries b
+        where b.slot = e.slot and b.lane_id = e.lane_id and b.lane_seq = s.seq offset 0) r
  where not exists (select from {schema}.completion_tombstones t
                     where t.slot = e.slot and t.claim_id = e.claim_id and t.items @> s.seq);
 
