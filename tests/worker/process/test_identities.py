@@ -71,3 +71,15 @@ async def test_an_identity_that_runs_nothing_leaves_nothing_when_it_is_replaced(
     assert not old.exists()
     await client.shutdown()
     assert recording_files(tmp_path) == []
+
+
+async def test_two_parts_that_notice_the_death_at_once_become_one_other(client, database, connect):
+    @client.task(dict, kind="quick")
+    async def quick(_):
+        return None
+
+    session = await connect(database.dsn)
+    await client.start()
+    assert client.worker is not None
+    await asyncio.gather(client.worker._become_another(), client.worker._become_another())
+    assert await session.fetchval("select count(*) from awa.runtime_instances") == 2
