@@ -8,8 +8,8 @@ from support.waiting import eventually
 
 COUNT = 1000
 HANDED_BACK_TWICE = (
-    "select count(*) filter (where (payload #>> '{returns,unknown}')::int >= 2) = $1 from awa.deferred_jobs"
-    " where kind = 'v2'"
+    "select count(*) filter (where (payload #>> '{returns,unknown}')::int >= 2) = $1"
+    " from awa.deferred_jobs where kind = 'v2'"
 )
 
 
