@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from awa.manifest import ManifestError, Problem, load_queue, parse_queue
+from awa.manifest import ManifestError, Problem, Queue, load_queue, parse_queue
 
 HERE = Path(__file__).parent
 
@@ -143,3 +144,10 @@ def test_a_path_that_cannot_be_one_is_told_in_words():
         load_queue("queue\0.yaml")
     with pytest.raises(ManifestError, match="cannot be read: file name too long"):
         load_queue("q" * 5000)
+
+
+def test_the_error_of_pydantic_does_not_show_values_either(manifest):
+    env = [{"name": "TOKEN", "value": [SECRET]}]
+    with pytest.raises(ValidationError) as caught:
+        Queue.model_validate(manifest({"spec.worker.env": env}))
+    assert SECRET not in str(caught.value)
