@@ -25,11 +25,17 @@ def catch_stop_signals() -> None:
 
 def deliver_stop_signals(loop: _Loop, ask_to_stop: Callable[[], None]) -> None:
     """Let the loop call `ask_to_stop` for each stop signal from now on, and for those noted."""
-    for number in _stop_signals():
-        loop.add_signal_handler(number, ask_to_stop)
-    while _early:
-        _early.pop()
-        ask_to_stop()
+    numbers = tuple(_stop_signals())
+    # Held back meanwhile: one that came in the middle would be noted and delivered, so twice.
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        for number in numbers:
+            loop.add_signal_handler(number, ask_to_stop)
+        while _early:
+            _early.pop()
+            ask_to_stop()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
 
 
 def _stop_signals() -> Iterable[signal.Signals]:
