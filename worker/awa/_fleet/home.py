@@ -62,18 +62,6 @@ def hold(folder: Path, what: str) -> Iterator[None]:
         yield
 
 
-def is_held(folder: Path) -> bool:
-    """Whether a run holds the folder."""
-    try:
-        with (folder / LOCK).open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
-
-
 def state_of_queue(folder: Path, queue: str) -> Path:
     """Return where the workers of a queue keep their state; any name of a queue will do."""
     name = quote(queue, safe=" ")
