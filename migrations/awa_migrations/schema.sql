@@ -1080,7 +1080,7 @@ CREATE FUNCTION awa.finish_rest(p_open awa.open_claim[], p_left bigint, p_unique
     AS $$
 begin
     if p_unique then
-        perform "awa".release_completed(p_open);
+        perform "awa".move_completed_keys(p_open);
     end if;
     if cardinality(p_end_of) > 0 then
         p_left := p_left + cardinality(p_end_of) - "awa".finish_ends(p_open, p_end_of, p_end_seqs, p_end_outcomes,
@@ -1304,7 +1304,6 @@ CREATE FUNCTION awa.hand_back_unknown(p_claim bigint, p_body awa.claimed, p_kind
     LANGUAGE plpgsql
     AS $$
 declare
-    v_known "awa".claimed;
     v_served text[];
 begin
     -- Somebody else may know them, as in the middle of a deploy: then they are not made to wait for longer each time.
@@ -1314,17 +1313,8 @@ begin
         select row(p_body.slot, p_claim, p_body.lane_id, u.seq, 'unknown_kind', case when kind = any (v_served) then 0.2 end,
                    null, null, null, null, null, null, null)::"awa".ending
           from unnest(p_body.seqs, p_body.kinds) u(seq, kind) where kind <> all (p_kinds)));
-    v_known.lane_id := p_body.lane_id;
-    v_known.slot := p_body.slot;
-    select array_agg(seq), array_agg(id), array_agg(kind), array_agg(args), array_agg(created), array_agg(run),
-           array_agg(attempt), array_agg(tries), array_agg(payload), min(seq), max(seq)
-      into v_known.seqs, v_known.job_ids, v_known.kinds, v_known.args, v_known.created_ats, v_known.run_ats,
-           v_known.attempts, v_known.max_attempts, v_known.payloads, v_known.first_seq, v_known.last_seq
-      from unnest(p_body.seqs, p_body.job_ids, p_body.kinds, p_body.args, p_body.created_ats, p_body.run_ats,
-                  p_body.attempts, p_body.max_attempts, p_body.payloads)
-           u(seq, id, kind, args, created, run, attempt, tries, payload)
-     where kind = any (p_kinds);
-    return v_known;
+    return "awa".without_places(p_body, array(
+        select seq from unnest(p_body.seqs, p_body.kinds) u(seq, kind) where kind <> all (p_kinds)));
 end $$;
 
 -- Name: heartbeat_v1(bigint, bigint[], bigint[], bigint[], interval); Type: FUNCTION; Schema: awa; Owner: -
@@ -1670,6 +1660,34 @@ begin
         when 'retryable' then 4 when 'failed' then 5 when 'cancelled' then 6 else 7 end & 1 = 1;
 end $$;
 
+-- Name: move_completed_keys(awa.open_claim[]); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.move_completed_keys(p_claims awa.open_claim[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+    delete from "awa".job_unique_claims k
+     using unnest(p_claims) c
+      join "awa".ready_entries r
+        on r.slot = any (array(select distinct slot from unnest(p_claims)))
+       and r.slot = c.slot and r.lane_id = c.lane_id and r.unique_key is not null
+       and r.lane_seq >= lower(c.done) and r.lane_seq < upper(c.done) and c.done @> r.lane_seq
+     where c.has_unique and not isempty(c.done)
+       and not "awa".mask_has(r.unique_mask, 'completed')
+       and k.unique_key = r.unique_key and k.job_id = r.job_id;
+    insert into "awa".job_unique_claims (unique_key, job_id)
+    select r.unique_key, r.job_id
+      from unnest(p_claims) c
+      join "awa".ready_entries r
+        on r.slot = any (array(select distinct slot from unnest(p_claims)))
+       and r.slot = c.slot and r.lane_id = c.lane_id and r.unique_key is not null
+       and r.lane_seq >= lower(c.done) and r.lane_seq < upper(c.done) and c.done @> r.lane_seq
+     where c.has_unique and not isempty(c.done)
+       and "awa".mask_has(r.unique_mask, 'completed') and not "awa".mask_has(r.unique_mask, 'running')
+     order by r.unique_key
+    on conflict do nothing;
+end $$;
+
 -- Name: move_keys(awa.moving[], awa.job_state, timestamp with time zone); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.move_keys(p_moves awa.moving[], p_from awa.job_state, p_now timestamp with time zone) RETURNS awa.moving[]
@@ -1685,8 +1703,10 @@ begin
                 if not "awa".mask_has(v_move.unique_mask, p_from) then
                     insert into "awa".job_unique_claims (unique_key, job_id)
                     values (v_move.unique_key, v_move.job_id) on conflict do nothing;
-                    if not exists (select from "awa".job_unique_claims
-                                    where unique_key = v_move.unique_key and job_id = v_move.job_id) then
+                    -- Who has completed has completed, whoever has the key.
+                    if v_move.state <> 'completed' and not exists (
+                            select from "awa".job_unique_claims
+                             where unique_key = v_move.unique_key and job_id = v_move.job_id) then
                         v_move.payload := "awa".with_error(v_move.payload,
                             case when v_move.outcome = 'rescued' then 'rescued' else 'rescheduled' end
                             || ' as duplicate: unique claim held by a newer job', v_move.attempt_after, true, null, p_now);
@@ -1706,9 +1726,11 @@ end $$;
 
 -- Name: move_keys_of_claim(bigint, awa.claimed); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.move_keys_of_claim(p_claim bigint, p_body awa.claimed) RETURNS void
+CREATE FUNCTION awa.move_keys_of_claim(p_claim bigint, p_body awa.claimed) RETURNS awa.claimed
     LANGUAGE plpgsql
     AS $$
+declare
+    v_lost bigint[];
 begin
     delete from "awa".job_unique_claims k
      using "awa".ready_entries r
@@ -1716,6 +1738,27 @@ begin
        and r.unique_key is not null and "awa".mask_has(r.unique_mask, 'available')
        and not "awa".mask_has(r.unique_mask, 'running')
        and k.unique_key = r.unique_key and k.job_id = r.job_id;
+    with takers as (
+        select r.lane_seq, r.job_id, r.unique_key from "awa".ready_entries r
+         where r.slot = p_body.slot and r.lane_id = p_body.lane_id and r.lane_seq = any (p_body.seqs)
+           and r.unique_key is not null and "awa".mask_has(r.unique_mask, 'running')
+           and not "awa".mask_has(r.unique_mask, 'available')
+    ), taken as (
+        insert into "awa".job_unique_claims (unique_key, job_id)
+        select unique_key, job_id from takers order by unique_key, lane_seq
+        on conflict do nothing
+        returning job_id
+    )
+    select array_agg(lane_seq) into v_lost from takers where job_id not in (select job_id from taken);
+    if v_lost is null then
+        return p_body;
+    end if;
+    perform "awa".end_attempts(array(
+        select row(p_body.slot, p_claim, p_body.lane_id, seq, 'cancel', null,
+                   'claimed as duplicate: unique claim held by another job', null, null, null, null, null,
+                   null)::"awa".ending
+          from unnest(v_lost) seq));
+    return "awa".without_places(p_body, v_lost);
 end $$;
 
 -- Name: move_ready(integer, smallint, bigint[], text); Type: FUNCTION; Schema: awa; Owner: -
@@ -2214,23 +2257,6 @@ begin
     -- Jobs handed back because nobody knew their kind become due now that somebody does.
     update "awa".deferred_jobs set run_at = clock_timestamp() where reason = 'unknown_kind' and kind = any (p_kinds);
     return v_worker;
-end $$;
-
--- Name: release_completed(awa.open_claim[]); Type: FUNCTION; Schema: awa; Owner: -
-
-CREATE FUNCTION awa.release_completed(p_claims awa.open_claim[]) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-begin
-    delete from "awa".job_unique_claims k
-     using unnest(p_claims) c
-      join "awa".ready_entries r
-        on r.slot = any (array(select distinct slot from unnest(p_claims)))
-       and r.slot = c.slot and r.lane_id = c.lane_id and r.unique_key is not null
-       and r.lane_seq >= lower(c.done) and r.lane_seq < upper(c.done) and c.done @> r.lane_seq
-     where c.has_unique and not isempty(c.done)
-       and not "awa".mask_has(r.unique_mask, 'completed')
-       and k.unique_key = r.unique_key and k.job_id = r.job_id;
 end $$;
 
 -- Name: require_own_transaction(text); Type: FUNCTION; Schema: awa; Owner: -
@@ -2774,6 +2800,28 @@ begin
     return coalesce(p_payload, '{}') || jsonb_build_object('errors', v_errors || jsonb_build_array(v_entry));
 end $$;
 
+-- Name: without_places(awa.claimed, bigint[]); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.without_places(p_body awa.claimed, p_seqs bigint[]) RETURNS awa.claimed
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+declare
+    v_left "awa".claimed;
+begin
+    v_left.lane_id := p_body.lane_id;
+    v_left.slot := p_body.slot;
+    v_left.has_unique := p_body.has_unique;
+    select array_agg(seq), array_agg(id), array_agg(kind), array_agg(args), array_agg(created), array_agg(run),
+           array_agg(attempt), array_agg(tries), array_agg(payload), min(seq), max(seq)
+      into v_left.seqs, v_left.job_ids, v_left.kinds, v_left.args, v_left.created_ats, v_left.run_ats, v_left.attempts,
+           v_left.max_attempts, v_left.payloads, v_left.first_seq, v_left.last_seq
+      from unnest(p_body.seqs, p_body.job_ids, p_body.kinds, p_body.args, p_body.created_ats, p_body.run_ats,
+                  p_body.attempts, p_body.max_attempts, p_body.payloads)
+           u(seq, id, kind, args, created, run, attempt, tries, payload)
+     where seq <> all (p_seqs);
+    return v_left;
+end $$;
+
 -- Name: write_claims(bigint, bigint, text[], awa.lane_look[], xid8); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.write_claims(p_worker bigint, p_token bigint, p_kinds text[], p_looks awa.lane_look[], p_bound xid8) RETURNS SETOF awa.claimed
@@ -2819,7 +2867,8 @@ begin
             foreach v_body in array v_look.bodies loop
                 continue when v_body.slot <> v_slot;
                 if v_body.has_unique then
-                    perform "awa".move_keys_of_claim(v_claim, v_body);
+                    v_body := "awa".move_keys_of_claim(v_claim, v_body);
+                    continue when v_body.seqs is null;
                 end if;
                 if p_kinds is not null and not v_body.kinds <@ p_kinds then
                     v_body := "awa".hand_back_unknown(v_claim, v_body, p_kinds);
@@ -3688,6 +3737,10 @@ REVOKE ALL ON FUNCTION awa.mark_dead_v1(p_worker bigint, p_reason text) FROM PUB
 
 REVOKE ALL ON FUNCTION awa.mask_has(p_mask smallint, p_state awa.job_state) FROM PUBLIC;
 
+-- Name: FUNCTION move_completed_keys(p_claims awa.open_claim[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.move_completed_keys(p_claims awa.open_claim[]) FROM PUBLIC;
+
 -- Name: FUNCTION move_keys(p_moves awa.moving[], p_from awa.job_state, p_now timestamp with time zone); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.move_keys(p_moves awa.moving[], p_from awa.job_state, p_now timestamp with time zone) FROM PUBLIC;
@@ -3767,10 +3820,6 @@ REVOKE ALL ON FUNCTION awa.register_lane_v1(p_queue text, p_priority smallint) F
 -- Name: FUNCTION register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval) FROM PUBLIC;
-
--- Name: FUNCTION release_completed(p_claims awa.open_claim[]); Type: ACL; Schema: awa; Owner: -
-
-REVOKE ALL ON FUNCTION awa.release_completed(p_claims awa.open_claim[]) FROM PUBLIC;
 
 -- Name: FUNCTION require_own_transaction(p_what text); Type: ACL; Schema: awa; Owner: -
 
@@ -3867,6 +3916,10 @@ REVOKE ALL ON FUNCTION awa.wake(p_queue_id integer) FROM PUBLIC;
 -- Name: FUNCTION with_error(p_payload jsonb, p_error text, p_attempt integer, p_terminal boolean, p_output text, p_at timestamp with time zone); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.with_error(p_payload jsonb, p_error text, p_attempt integer, p_terminal boolean, p_output text, p_at timestamp with time zone) FROM PUBLIC;
+
+-- Name: FUNCTION without_places(p_body awa.claimed, p_seqs bigint[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.without_places(p_body awa.claimed, p_seqs bigint[]) FROM PUBLIC;
 
 -- Name: FUNCTION write_claims(p_worker bigint, p_token bigint, p_kinds text[], p_looks awa.lane_look[], p_bound xid8); Type: ACL; Schema: awa; Owner: -
 

@@ -279,7 +279,8 @@ begin
             foreach v_body in array v_look.bodies loop
                 continue when v_body.slot <> v_slot;
                 if v_body.has_unique then
-                    perform {schema}.move_keys_of_claim(v_claim, v_body);
+                    v_body := {schema}.move_keys_of_claim(v_claim, v_body);
+                    continue when v_body.seqs is null;
                 end if;
                 if p_kinds is not null and not v_body.kinds <@ p_kinds then
                     v_body := {schema}.hand_back_unknown(v_claim, v_body, p_kinds);

@@ -151,8 +151,10 @@ begin
                 if not {schema}.mask_has(v_move.unique_mask, p_from) then
                     insert into {schema}.job_unique_claims (unique_key, job_id)
                     values (v_move.unique_key, v_move.job_id) on conflict do nothing;
-                    if not exists (select from {schema}.job_unique_claims
-                                    where unique_key = v_move.unique_key and job_id = v_move.job_id) then
+                    -- Who has completed has completed, whoever has the key.
+                    if v_move.state <> 'completed' and not exists (
+                            select from {schema}.job_unique_claims
+                             where unique_key = v_move.unique_key and job_id = v_move.job_id) then
                         v_move.payload := {schema}.with_error(v_move.payload,
                             case when v_move.outcome = 'rescued' then 'rescued' else 'rescheduled' end
                             || ' as duplicate: unique claim held by a newer job', v_move.attempt_after, true, null, p_now);
@@ -299,8 +301,9 @@ begin
                         group by claim_id) x on x.claim_id = c.claim_id) o);
 end $$;
 
--- Releases the keys of completed jobs whose mask does not hold a completed job's key.
-create function {schema}.release_completed(p_claims {schema}.open_claim[]) returns void
+-- Keys of completed jobs: let go where the mask says so, taken where completing is what takes one. Who finds it taken has
+-- completed all the same.
+create function {schema}.move_completed_keys(p_claims {schema}.open_claim[]) returns void
 language plpgsql volatile
 as $$
 begin
@@ -313,6 +316,17 @@ begin
      where c.has_unique and not isempty(c.done)
        and not {schema}.mask_has(r.unique_mask, 'completed')
        and k.unique_key = r.unique_key and k.job_id = r.job_id;
+    insert into {schema}.job_unique_claims (unique_key, job_id)
+    select r.unique_key, r.job_id
+      from unnest(p_claims) c
+      join {schema}.ready_entries r
+        on r.slot = any (array(select distinct slot from unnest(p_claims)))
+       and r.slot = c.slot and r.lane_id = c.lane_id and r.unique_key is not null
+       and r.lane_seq >= lower(c.done) and r.lane_seq < upper(c.done) and c.done @> r.lane_seq
+     where c.has_unique and not isempty(c.done)
+       and {schema}.mask_has(r.unique_mask, 'completed') and not {schema}.mask_has(r.unique_mask, 'running')
+     order by r.unique_key
+    on conflict do nothing;
 end $$;
 
 create function {schema}.ending_of(p_claim {schema}.open_claim, p_seq bigint, p_outcome text,
@@ -366,7 +380,7 @@ language plpgsql volatile
 as $$
 begin
     if p_unique then
-        perform {schema}.release_completed(p_open);
+        perform {schema}.move_completed_keys(p_open);
     end if;
     if cardinality(p_end_of) > 0 then
         p_left := p_left + cardinality(p_end_of) - {schema}.finish_ends(p_open, p_end_of, p_end_seqs, p_end_outcomes,
@@ -495,11 +509,34 @@ begin
     return v_move;
 end $$;
 
+-- What a claim call took of a slot, less some places.
+create function {schema}.without_places(p_body {schema}.claimed, p_seqs bigint[]) returns {schema}.claimed
+language plpgsql immutable
+as $$
+declare
+    v_left {schema}.claimed;
+begin
+    v_left.lane_id := p_body.lane_id;
+    v_left.slot := p_body.slot;
+    v_left.has_unique := p_body.has_unique;
+    select array_agg(seq), array_agg(id), array_agg(kind), array_agg(args), array_agg(created), array_agg(run),
+           array_agg(attempt), array_agg(tries), array_agg(payload), min(seq), max(seq)
+      into v_left.seqs, v_left.job_ids, v_left.kinds, v_left.args, v_left.created_ats, v_left.run_ats, v_left.attempts,
+           v_left.max_attempts, v_left.payloads, v_left.first_seq, v_left.last_seq
+      from unnest(p_body.seqs, p_body.job_ids, p_body.kinds, p_body.args, p_body.created_ats, p_body.run_ats,
+                  p_body.attempts, p_body.max_attempts, p_body.payloads)
+           u(seq, id, kind, args, created, run, attempt, tries, payload)
+     where seq <> all (p_seqs);
+    return v_left;
+end $$;
+
 -- Keys at claim: a job whose mask holds its key while available but not while running lets it go here, and the other way
--- round takes it. Bodies of kinds that the worker does not know go back in the same call.
-create function {schema}.move_keys_of_claim(p_claim bigint, p_body {schema}.claimed) returns void
+-- round takes it; one that finds it taken ends as cancelled, and is not handed out.
+create function {schema}.move_keys_of_claim(p_claim bigint, p_body {schema}.claimed) returns {schema}.claimed
 language plpgsql volatile
 as $$
+declare
+    v_lost bigint[];
 begin
     delete from {schema}.job_unique_claims k
      using {schema}.ready_entries r
@@ -507,14 +544,35 @@ begin
        and r.unique_key is not null and {schema}.mask_has(r.unique_mask, 'available')
        and not {schema}.mask_has(r.unique_mask, 'running')
        and k.unique_key = r.unique_key and k.job_id = r.job_id;
+    with takers as (
+        select r.lane_seq, r.job_id, r.unique_key from {schema}.ready_entries r
+         where r.slot = p_body.slot and r.lane_id = p_body.lane_id and r.lane_seq = any (p_body.seqs)
+           and r.unique_key is not null and {schema}.mask_has(r.unique_mask, 'running')
+           and not {schema}.mask_has(r.unique_mask, 'available')
+    ), taken as (
+        insert into {schema}.job_unique_claims (unique_key, job_id)
+        select unique_key, job_id from takers order by unique_key, lane_seq
+        on conflict do nothing
+        returning job_id
+    )
+    select array_agg(lane_seq) into v_lost from takers where job_id not in (select job_id from taken);
+    if v_lost is null then
+        return p_body;
+    end if;
+    perform {schema}.end_attempts(array(
+        select row(p_body.slot, p_claim, p_body.lane_id, seq, 'cancel', null,
+                   'claimed as duplicate: unique claim held by another job', null, null, null, null, null,
+                   null)::{schema}.ending
+          from unnest(v_lost) seq));
+    return {schema}.without_places(p_body, v_lost);
 end $$;
 
+-- Bodies of kinds that the worker does not know go back in the same call.
 create function {schema}.hand_back_unknown(p_claim bigint, p_body {schema}.claimed, p_kinds text[])
 returns {schema}.claimed
 language plpgsql volatile
 as $$
 declare
-    v_known {schema}.claimed;
     v_served text[];
 begin
     -- Somebody else may know them, as in the middle of a deploy: then they are not made to wait for longer each time.
@@ -524,15 +582,6 @@ begin
         select row(p_body.slot, p_claim, p_body.lane_id, u.seq, 'unknown_kind', case when kind = any (v_served) then 0.2 end,
                    null, null, null, null, null, null, null)::{schema}.ending
           from unnest(p_body.seqs, p_body.kinds) u(seq, kind) where kind <> all (p_kinds)));
-    v_known.lane_id := p_body.lane_id;
-    v_known.slot := p_body.slot;
-    select array_agg(seq), array_agg(id), array_agg(kind), array_agg(args), array_agg(created), array_agg(run),
-           array_agg(attempt), array_agg(tries), array_agg(payload), min(seq), max(seq)
-      into v_known.seqs, v_known.job_ids, v_known.kinds, v_known.args, v_known.created_ats, v_known.run_ats,
-           v_known.attempts, v_known.max_attempts, v_known.payloads, v_known.first_seq, v_known.last_seq
-      from unnest(p_body.seqs, p_body.job_ids, p_body.kinds, p_body.args, p_body.created_ats, p_body.run_ats,
-                  p_body.attempts, p_body.max_attempts, p_body.payloads)
-           u(seq, id, kind, args, created, run, attempt, tries, payload)
-     where kind = any (p_kinds);
-    return v_known;
+    return {schema}.without_places(p_body, array(
+        select seq from unnest(p_body.seqs, p_body.kinds) u(seq, kind) where kind <> all (p_kinds)));
 end $$;
