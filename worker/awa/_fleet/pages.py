@@ -1,6 +1,7 @@
 """What a run serves over HTTP: the metrics of all its workers as one, and whether all is well."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from http import HTTPStatus
 
@@ -41,7 +42,8 @@ class Pages:
             return await self._server.start(self._wanted)
         except OSError as error:
             raise PagesUnavailable(
-                f"cannot listen on {self._wanted.host}:{self._wanted.port} ({error.strerror}); "
+                f"cannot listen on {self._wanted.host}:{self._wanted.port} "
+                f"({os.strerror(error.errno or 0)}); "
                 "give another --metrics-address"
             ) from None
 

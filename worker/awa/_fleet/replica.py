@@ -1,8 +1,8 @@
 """One local worker: what the manifest's command has started, as a process group of its own.
 
 The group gets no signals of the terminal; it is told to drain by SIGTERM and ends before its
-replica does: whoever is left of it after its time is killed. On Linux the kernel kills its leader when
-this process ends without saying so; what that held is handed on by the next run.
+replica does: whoever is left of it after its time is killed. On Linux the kernel kills its leader
+when this process ends without saying so; what that held is handed on by the next run.
 
 How busy it is can be read from the recordings that `awa worker` keeps in its state folder. Another
 program keeps none: then it counts as working after a while, and as idle.

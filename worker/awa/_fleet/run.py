@@ -70,9 +70,14 @@ class _Crew:
 
 
 class LocalRun:
-    """One run. `start`, `wait` and `end`, in this order; `end` also after a `start` that failed."""
+    """One run. `start`, `wait` and `end`, in this order; `end` also after a `start` that failed.
+
+    Raises ManifestError for a manifest that cannot be run here, before anything is started.
+    """
 
     def __init__(self, order: Order, tell: Callable[[Event], None], stop: Stop) -> None:
+        for queue in order.queues:
+            local_view(queue, "")
         self._order = order
         self._tell = tell
         self._stop = stop

@@ -75,6 +75,7 @@ class _Demo:
         """Run it and stop everything, whatever happens."""
         stop = Stop()
         deliver_stop_signals(asyncio.get_running_loop(), stop.ask)
+        self._screen.take_logs()
         order = Order(
             queues=[self._queue], manifest_folder=self._example, folder=self._folder,
             database_url=None,

@@ -10,6 +10,7 @@ import typer
 from awa._demo.example import ExampleMissing
 from awa._fleet.fleet import WorkersFailed
 from awa._fleet.home import FolderUnusable
+from awa._fleet.pages import PagesUnavailable
 from awa._local.errors import LocalPostgresError, ServerAlreadyRunning, ServerFailed
 from awa.cli.text import visible
 from awa.errors import (
@@ -56,6 +57,7 @@ _OF_CONFIGURATION = (
     FolderUnusable,
     LocalPostgresError,
     ManifestError,
+    PagesUnavailable,
     PermissionMissing,
     SchemaNotMigrated,
     WorkersFailed,

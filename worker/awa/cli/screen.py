@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import logging
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from typing import assert_never
@@ -30,6 +31,7 @@ from awa._fleet.fleet import Ended, code_in_words
 from awa._fleet.pilot import Seen
 from awa.cli.output import show_table
 from awa.cli.text import count, span, visible
+from awa.logs import TextFormatter
 from awa.manifest import LocalView
 from awa.scaling import Signals, Unknown
 
@@ -57,6 +59,12 @@ class Screen:
         self._spinners: dict[str, Spinner] = {}
         self._ending: str | None = None
         self._live: Live | None = None
+
+    def take_logs(self) -> None:
+        """Show from now on what parts of ours warn about in this process."""
+        log = logging.getLogger("awa")
+        log.handlers[:] = [_Shown(self)]
+        log.propagate = False
 
     def say(self, text: Text | str = "", style: str = "") -> None:
         """Print a line."""
@@ -211,6 +219,19 @@ class Screen:
             yield
         except OSError:
             self.console.on_broken_pipe()
+
+
+class _Shown(logging.Handler):
+    """Prints warnings and errors as lines."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(logging.WARNING)
+        self.setFormatter(TextFormatter())
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        self._screen.say(self.format(record), "yellow")
 
 
 def _is_known(signals: Signals | Unknown) -> bool:

@@ -78,9 +78,10 @@ async def _run(order: Order) -> ExitCode:
     stop = Stop()
     deliver_stop_signals(asyncio.get_running_loop(), stop.ask)
     screen = Screen()
+    screen.take_logs()
+    run = LocalRun(order, screen.tell, stop)
     with hold(order.folder, "awa up"):
         _say_what_is_not_used(screen, order)
-        run = LocalRun(order, screen.tell, stop)
         async with screen.shown():
             try:
                 await run.start()
