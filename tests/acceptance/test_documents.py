@@ -76,11 +76,11 @@ def test_the_first_guide_works_as_it_is_written(start, workplace):
     def completed() -> list[dict[str, object]]:
         jobs: list[dict[str, object]] = json.loads(
             said_by(folder, "job", "list", "--state", "completed", "--json")
-        )["jobs"]
+        )
         return jobs
 
     (job,) = eventually_sync(completed, LIMIT, what="the job to complete")
     for words in others:
         said_by(folder, *words)
     shown = json.loads(said_by(folder, "job", "show", str(job["id"]), "--json"))
-    assert {"words": 6, "longest": "not"} == shown.get("job", shown)["output"]
+    assert shown["output"] == {"words": 6, "longest": "not"}
