@@ -41,7 +41,7 @@ def test_the_example_of_the_readme_registers_its_handler(workplace):
     (source,) = blocks("README.md", "python")
     names: dict[str, object] = {"__name__": "emails"}
     exec(compile(source, "README.md", "exec"), names)  # noqa: S102 - a page of ours
-    assert names["client"].registry.kinds == ("send_email",)  # type: ignore[attr-defined]
+    assert names["client"].registry.kinds == ("send_email",)
 
 
 def test_the_demo_ends_with_every_image_accounted_for_twice_over(workplace, nothing_left):
