@@ -155,6 +155,23 @@ CREATE TYPE awa.open_claim AS (
 	claimed_at timestamp with time zone
 );
 
+-- Name: queue_count; Type: TYPE; Schema: awa; Owner: -
+
+CREATE TYPE awa.queue_count AS (
+	queue text,
+	paused boolean,
+	scheduled bigint,
+	available bigint,
+	running bigint,
+	waiting_external bigint,
+	retryable bigint,
+	completed bigint,
+	failed bigint,
+	cancelled bigint,
+	oldest_available_at timestamp with time zone,
+	unknown_kinds text[]
+);
+
 -- Name: account_pruned(smallint); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.account_pruned(p_slot smallint) RETURNS bigint
@@ -626,6 +643,51 @@ begin
            and a.privilege_type = 'EXECUTE' and a.grantee not in (0, n.proowner) loop
         execute format('grant execute on function %s to %I', v_new, pg_get_userbyid(v_role));
     end loop;
+end $$;
+
+-- Name: count_queues(text); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.count_queues(p_queue text) RETURNS SETOF awa.queue_count
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_column
+begin
+    return query
+    with lane as (
+        select l.lane_id, l.queue from "awa".lanes l where l.queue is not null and (p_queue is null or l.queue = p_queue)
+    ), part as (
+        select lane_id, 'available' as state, a.waiting as n, a.oldest
+          from lane cross join lateral "awa".available_in(lane.lane_id, 9223372036854775807) a
+        union all
+        select lane_id, 'running', sum("awa".size_of(open)), null from "awa".open_items() group by lane_id
+        union all
+        select lane_id, state::text, count(*), null from "awa".leases group by lane_id, state
+        union all
+        select lane_id, state::text, count(*), null from "awa".deferred_jobs group by lane_id, state
+        union all
+        select lane_id, state::text, count(*), null from "awa".done_entries group by lane_id, state
+        union all
+        select lane_id, 'completed', sum(completed_count), null from "awa".receipt_completion_batches group by lane_id
+        union all
+        select lane_id, 'completed', -sum(tomb_count), null from "awa".completion_tombstones group by lane_id
+        union all
+        select lane_id, state::text, removed, null from "awa".lane_totals
+    )
+    select m.queue, m.paused,
+           coalesce(sum(n) filter (where state = 'scheduled'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'available'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'running'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'waiting_external'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'retryable'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'completed'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'failed'), 0)::bigint,
+           coalesce(sum(n) filter (where state = 'cancelled'), 0)::bigint,
+           min(oldest),
+           (select array_agg(distinct d.kind) from "awa".deferred_jobs d join lane l on l.lane_id = d.lane_id
+             where d.reason = 'unknown_kind' and l.queue = m.queue)
+      from "awa".queue_meta m left join lane on lane.queue = m.queue left join part on part.lane_id = lane.lane_id
+     where p_queue is null or m.queue = p_queue
+     group by m.queue, m.paused order by m.queue;
 end $$;
 
 -- Name: current_slot(); Type: FUNCTION; Schema: awa; Owner: -
@@ -2163,49 +2225,21 @@ end $$;
 
 -- Name: queue_counts_v1(text); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.queue_counts_v1(p_queue text DEFAULT NULL::text) RETURNS TABLE(queue text, paused boolean, scheduled bigint, available bigint, running bigint, waiting_external bigint, retryable bigint, completed bigint, failed bigint, cancelled bigint, oldest_available_at timestamp with time zone, unknown_kinds text[])
-    LANGUAGE plpgsql STABLE SECURITY DEFINER
+CREATE FUNCTION awa.queue_counts_v1(p_queue text DEFAULT NULL::text) RETURNS SETOF awa.queue_count
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET jit TO 'off'
     AS $$
-#variable_conflict use_column
+declare
+    v_totals numeric;
+    v_counts "awa".queue_count[];
 begin
-    return query
-    with lane as (
-        select l.lane_id, l.queue from "awa".lanes l where l.queue is not null and (p_queue is null or l.queue = p_queue)
-    ), part as (
-        select lane_id, 'available' as state, a.waiting as n, a.oldest
-          from lane cross join lateral "awa".available_in(lane.lane_id, 9223372036854775807) a
-        union all
-        select lane_id, 'running', sum("awa".size_of(open)), null from "awa".open_items() group by lane_id
-        union all
-        select lane_id, state::text, count(*), null from "awa".leases group by lane_id, state
-        union all
-        select lane_id, state::text, count(*), null from "awa".deferred_jobs group by lane_id, state
-        union all
-        select lane_id, state::text, count(*), null from "awa".done_entries group by lane_id, state
-        union all
-        select lane_id, 'completed', sum(completed_count), null from "awa".receipt_completion_batches group by lane_id
-        union all
-        select lane_id, 'completed', -sum(tomb_count), null from "awa".completion_tombstones group by lane_id
-        union all
-        select lane_id, state::text, removed, null from "awa".lane_totals
-    )
-    select m.queue, m.paused,
-           coalesce(sum(n) filter (where state = 'scheduled'), 0)::bigint,
-           coalesce(sum(n) filter (where state = 'available'), 0)::bigint,
-           coalesce(sum(n) filter (where state = 'running'), 0)::bigint,
-           coalesce(sum(n) filter (where state = 'waiting_external'), 0)::bigint,
-           coalesce(sum(n) filter (where state = 'retryable'), 0)::bigint,
-           coalesce(sum(n) filter (where state = 'completed'), 0)::bigint,
-           coalesce(sum(n) filter (where state = 'failed'), 0)::bigint,
-           coalesce(sum(n) filter (where state = 'cancelled'), 0)::bigint,
-           min(oldest),
-           (select array_agg(distinct d.kind) from "awa".deferred_jobs d join lane l on l.lane_id = d.lane_id
-             where d.reason = 'unknown_kind' and l.queue = m.queue)
-      from "awa".queue_meta m left join lane on lane.queue = m.queue left join part on part.lane_id = lane.lane_id
-     where p_queue is null or m.queue = p_queue
-     group by m.queue, m.paused order by m.queue;
+    for v_try in 1 .. 10 loop
+        select coalesce(sum(removed), 0) into v_totals from "awa".lane_totals;
+        v_counts := array(select c from "awa".count_queues(p_queue) c);
+        exit when v_totals = (select coalesce(sum(removed), 0) from "awa".lane_totals);
+    end loop;
+    return query select * from unnest(v_counts);
 end $$;
 
 -- Name: queue_ids_v1(text[]); Type: FUNCTION; Schema: awa; Owner: -
@@ -3592,6 +3626,10 @@ REVOKE ALL ON FUNCTION awa.closed_as_v1(p_slots smallint[], p_claims bigint[]) F
 -- Name: FUNCTION copy_grants(p_from text, p_to text); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.copy_grants(p_from text, p_to text) FROM PUBLIC;
+
+-- Name: FUNCTION count_queues(p_queue text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.count_queues(p_queue text) FROM PUBLIC;
 
 -- Name: FUNCTION current_slot(); Type: ACL; Schema: awa; Owner: -
 

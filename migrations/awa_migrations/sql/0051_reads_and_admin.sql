@@ -228,13 +228,13 @@ begin
 end $$;
 
 -- Exact counts of every queue, each job once. Cost follows what waits and runs, not history.
-create function {schema}.queue_counts_v1(p_queue text default null)
-returns table (queue text, paused boolean, scheduled bigint, available bigint, running bigint, waiting_external bigint,
-               retryable bigint, completed bigint, failed bigint, cancelled bigint, oldest_available_at timestamptz,
-               unknown_kinds text[])
-language plpgsql stable security definer
-set search_path = pg_catalog, pg_temp
-set jit = off
+create type {schema}.queue_count as (
+    queue text, paused boolean, scheduled bigint, available bigint, running bigint, waiting_external bigint,
+    retryable bigint, completed bigint, failed bigint, cancelled bigint, oldest_available_at timestamptz,
+    unknown_kinds text[]);
+
+create function {schema}.count_queues(p_queue text) returns setof {schema}.queue_count
+language plpgsql stable
 as $$
 #variable_conflict use_column
 begin
@@ -274,6 +274,25 @@ begin
       from {schema}.queue_meta m left join lane on lane.queue = m.queue left join part on part.lane_id = lane.lane_id
      where p_queue is null or m.queue = p_queue
      group by m.queue, m.paused order by m.queue;
+end $$;
+
+-- TRUNCATE is seen by snapshots from before it, the total that replaces what it took is not. So a count beside which totals have
+-- changed is taken again; within a transaction that keeps its snapshot that cannot be noticed.
+create function {schema}.queue_counts_v1(p_queue text default null) returns setof {schema}.queue_count
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+declare
+    v_totals numeric;
+    v_counts {schema}.queue_count[];
+begin
+    for v_try in 1 .. 10 loop
+        select coalesce(sum(removed), 0) into v_totals from {schema}.lane_totals;
+        v_counts := array(select c from {schema}.count_queues(p_queue) c);
+        exit when v_totals = (select coalesce(sum(removed), 0) from {schema}.lane_totals);
+    end loop;
+    return query select * from unnest(v_counts);
 end $$;
 
 -- Identities of jobs in one state, next or newest first. Completed jobs are looked for in the newest 10,000 batches.
