@@ -1,5 +1,6 @@
 """What goes to standard output: tables for people, or one JSON document for programs."""
 
+import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -54,9 +55,11 @@ def show_table(where: Console, made: Table) -> None:
     if where.is_terminal:
         where.print(made)
         return
-    with where.capture() as captured:
-        where.print(made, width=_WIDTH_OF_A_PIPE)
-    for line in captured.get().splitlines():
+    text = io.StringIO()
+    Console(file=text, width=_WIDTH_OF_A_PIPE, highlight=False, markup=False, emoji=False).print(
+        made
+    )
+    for line in text.getvalue().splitlines():
         print(line.rstrip(), file=where.file)
 
 
