@@ -137,7 +137,8 @@ async def test_after_everything_was_killed_at_once_the_next_start_recovers(
 
     async with make_postgres(folder) as server:
         assert await fetch(server.dsn, "select number from kept") == 7
-        assert not session.is_running()
+        # Dead, though its new parent may not have asked for its end yet.
+        assert not session.is_running() or session.status() == psutil.STATUS_ZOMBIE
     busy.terminate()
 
 

@@ -35,7 +35,8 @@ def test_no_module_of_ours_is_named_like_a_top_level_standard_one():
 
 
 def test_test_folders_are_no_packages_except_the_helpers():
-    packages = {path.parent.name for path in (ROOT / "tests").rglob("__init__.py")}
+    tests = ROOT / "tests"
+    packages = {path.parent.relative_to(tests).parts[0] for path in tests.rglob("__init__.py")}
     assert packages == {"support"}
 
 

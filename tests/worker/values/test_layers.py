@@ -64,7 +64,8 @@ def test_a_value_module_imports_values_and_pure_libraries_only(module: str) -> N
         if root == "awa":
             assert rest in VALUES
         else:
-            assert root not in OUTSIDE
+            # Taking an address apart opens no connection.
+            assert root not in OUTSIDE or name == "urllib.parse"
             assert root in LIBRARIES or root in STANDARD
 
 
