@@ -2620,11 +2620,17 @@ declare
     v_bodies "awa".claimed[];
     v_body "awa".claimed;
     v_found int8multirange;
+    v_tombs int8multirange;
     v_moved integer := 0;
 begin
     for v_row in select ctid, lane_id, holes, bound from "awa".lane_holes for update skip locked loop
+        -- The lane's lock, as for every change of what is ready: a body that is being cancelled must not get another place.
+        continue when not pg_try_advisory_xact_lock(hashtext('awa'), v_row.lane_id);
+        select coalesce(range_agg(i), '{}') into v_tombs from "awa".ready_tombstones t, unnest(t.items) i
+         where t.lane_id = v_row.lane_id and t.last_seq >= lower(v_row.holes);
         v_xmin := pg_snapshot_xmin(pg_current_snapshot());
-        v_bodies := "awa".bodies_in(v_row.lane_id, '{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}', v_row.holes, null, '{}', 5000);
+        v_bodies := "awa".bodies_in(v_row.lane_id, '{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}', v_row.holes, null, v_tombs,
+                                       5000);
         v_found := '{}';
         foreach v_body in array v_bodies loop
             v_found := v_found + "awa".as_ranges(v_body);

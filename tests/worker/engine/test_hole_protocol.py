@@ -247,3 +247,20 @@ async def test_too_many_holes_are_spilled_and_settled_by_the_leader(quiet_engine
     taken = {number for number in await quiet_engine.claim_everything(20) if number < 600}
     assert taken == set(range(600))
     assert await early.fetchval("select count(*) from awa.lane_holes") == 0
+
+
+async def test_a_job_that_was_cancelled_in_a_spilled_hole_stays_cancelled(engine):
+    late, early = await engine.session(), await engine.session()
+    kept = await begun(late)
+    ids = []
+    for number in range(600):
+        ids += await engine.enqueue(late, number)
+        await engine.enqueue(early, 10_000 + number)
+    await engine.claim(limit=2)
+    await engine.claim(limit=2000)
+    await kept.commit()
+    assert await early.fetchval("select awa.cancel_v1($1)::text", ids[500]) == "available"
+    assert await early.fetchval("select awa.settle_holes_v1()") > 400
+    taken = await engine.claim_everything(20)
+    assert set(range(600)) - taken == {500}
+    assert await early.fetchval("select (awa.find_job($1)).state::text", ids[500]) == "cancelled"
