@@ -25,7 +25,8 @@ class Stop:
     async def unless_asked[T](self, work: Coroutine[Any, Any, T]) -> T:
         """Return what `work` returns; when a stop is asked for it is cancelled and cleaned up.
 
-        Raises Stopped then, also when the work came to its end in the same moment.
+        Raises Stopped then, also when the work came to its end in the same moment. The work is
+        cancelled once and its clean-up is waited for, also when the caller is cancelled meanwhile.
         """
         task = asyncio.ensure_future(work)
         asked = asyncio.ensure_future(self.drain.wait())
@@ -33,13 +34,22 @@ class Stop:
             await asyncio.wait((task, asked), return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
                 return task.result()
-            task.cancel()
-            await asyncio.wait((task,))
-            if not task.cancelled():
-                task.exception()  # an error on the way down changes nothing
             raise Stopped
         finally:
             asked.cancel()
-            if not task.done():
-                task.cancel()
-                await asyncio.wait((task,))
+            task.cancel()
+            await _end_of(task)
+
+
+async def _end_of(task: asyncio.Task[Any]) -> None:
+    """Return when a task has ended, whatever comes; a cancellation of ours follows then."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if not task.cancelled():
+        task.exception()  # an error on the way down changes nothing
+    if cancelled is not None:
+        raise cancelled
