@@ -12,6 +12,7 @@ one invariant; TLC must find a way to break that invariant.
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -132,6 +133,8 @@ def main() -> int:
     chosen = [c for c in configurations(*kinds) if not asked.names or c.name in asked.names]
     if not chosen:
         parser.error(f"no such configuration: {' '.join(asked.names)}")
+    # An exception on the way out, so that TLC and its files go too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     tlc = find_tlc()
     failed = 0
     for configuration in chosen:
