@@ -42,6 +42,7 @@ verify: setup ## fail when a generated file is stale
 	tools/lock --check
 	$(PYTHON) tools/settings_page.py --check
 	$(PYTHON) tools/metrics_page.py --check
+	$(PYTHON) tools/cli_page.py --check
 	$(PYTHON) -m awa.manifest --check docs/reference/queue.md
 	$(PYTHON) -m awa_migrations.checksums
 
