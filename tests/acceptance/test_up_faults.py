@@ -37,7 +37,10 @@ async def test_a_worker_that_is_killed_is_replaced_and_its_job_runs_again(
             one for one in psutil.Process(up.pid).children() if os.getpgid(one.pid) == one.pid
             and "worker" in one.cmdline()
         ]  # fmt: skip
+        processes = worker.children(recursive=True)
         worker.kill()
+        # Only when the process that runs the job is gone too may the job be let go.
+        assert psutil.wait_procs(processes, timeout=30)[1] == []
         (workplace / "release-all").touch()
         await ended(client, 1)
         assert (await client.get_job(job.id)).attempt == 2

@@ -100,13 +100,14 @@ class Fleet:
         (self.folder / "gate").touch()
 
     def runs(self) -> list[Run]:
-        """Return every run so far."""
+        """Return every run so far, in the order of their starts."""
         ends = {tuple(line[1:4]): int(line[4]) for line in self._lines() if line[0] == "ended"}
-        return [
+        runs = [
             Run(line[1], line[2], int(line[3]), int(line[4]), ends.get(tuple(line[1:4])))
             for line in self._lines()
             if line[0] == "started"
         ]
+        return sorted(runs, key=lambda run: run.started_ns)
 
     def _lines(self) -> list[list[str]]:
         return [line for line in read_journals(self.folder, "runs") if len(line) == 5]
