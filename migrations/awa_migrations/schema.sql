@@ -1313,7 +1313,7 @@ CREATE FUNCTION awa.grant_v1(p_role text, p_level text) RETURNS integer
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 declare
-    v_reads constant text := 'get_job|list_jobs|queue_counts|queue_ids|signals';
+    v_reads constant text := 'get_job|list_jobs|queue_counts|queue_ids|signals|unknown_kinds';
     v_names text;
     v_function regprocedure;
     v_count integer := 0;
@@ -2347,9 +2347,9 @@ begin
     return query select * from "awa".overdue_leases(v_now);
 end $$;
 
--- Name: rescue_v1(); Type: FUNCTION; Schema: awa; Owner: -
+-- Name: rescue_v1(boolean); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.rescue_v1() RETURNS TABLE(worker_id bigint, rescued integer)
+CREATE FUNCTION awa.rescue_v1(p_declare_silent_dead boolean DEFAULT true) RETURNS TABLE(worker_id bigint, rescued integer)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -2368,7 +2368,7 @@ begin
      where not exists (select from "awa".runtime_instances i where i.worker_id = w.worker_id)
     on conflict do nothing;
     update "awa".runtime_instances set dead_at = clock_timestamp(), dead_reason = 'heartbeat stale'
-     where dead_at is null and last_seen < clock_timestamp() - stale_after;
+     where p_declare_silent_dead and dead_at is null and last_seen < clock_timestamp() - stale_after;
     for v_row in select i.worker_id, i.settled_below, i.started_claims, i.started_seqs, i.dead_reason
                    from "awa".runtime_instances i
                   where dead_at is not null and settled_below < coalesce(pg_sequence_last_value('"awa".claim_id'), 0)
@@ -2779,6 +2779,21 @@ begin
                   detail = format('holder=%s position=%s', v_holder, v_lost[1] - 1);
     end if;
     return coalesce(v_lost, '{}');
+end $$;
+
+-- Name: unknown_kinds_v1(); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.unknown_kinds_v1() RETURNS TABLE(queue text, kind text, jobs bigint)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+    return query
+    select l.queue, d.kind, count(*) from "awa".deferred_jobs d join "awa".lanes l on l.lane_id = d.lane_id
+     where d.reason = 'unknown_kind' group by l.queue, d.kind order by 3 desc limit 100;
 end $$;
 
 -- Name: unsettled(bigint, bigint, timestamp with time zone, integer); Type: FUNCTION; Schema: awa; Owner: -
@@ -3877,9 +3892,9 @@ REVOKE ALL ON FUNCTION awa.require_short_transaction(p_what text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION awa.rescue_overdue_v1() FROM PUBLIC;
 
--- Name: FUNCTION rescue_v1(); Type: ACL; Schema: awa; Owner: -
+-- Name: FUNCTION rescue_v1(p_declare_silent_dead boolean); Type: ACL; Schema: awa; Owner: -
 
-REVOKE ALL ON FUNCTION awa.rescue_v1() FROM PUBLIC;
+REVOKE ALL ON FUNCTION awa.rescue_v1(p_declare_silent_dead boolean) FROM PUBLIC;
 
 -- Name: FUNCTION reserve_v1(p_queue text, p_priority smallint, p_count integer, OUT lane_id integer, OUT slot smallint, OUT created_at timestamp with time zone, OUT seqs bigint[]); Type: ACL; Schema: awa; Owner: -
 
@@ -3948,6 +3963,10 @@ REVOKE ALL ON FUNCTION awa.stale_items(p_claims awa.open_claim[], p_of integer[]
 -- Name: FUNCTION take_keys(p_ids bigint[], p_keys bytea[], p_masks smallint[], p_states awa.job_state[], p_skip boolean); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.take_keys(p_ids bigint[], p_keys bytea[], p_masks smallint[], p_states awa.job_state[], p_skip boolean) FROM PUBLIC;
+
+-- Name: FUNCTION unknown_kinds_v1(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.unknown_kinds_v1() FROM PUBLIC;
 
 -- Name: FUNCTION unsettled(p_worker bigint, p_above bigint, p_until timestamp with time zone, p_limit integer); Type: ACL; Schema: awa; Owner: -
 

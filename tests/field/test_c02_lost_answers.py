@@ -1,6 +1,7 @@
 """C02: the handler is done, and the database does not answer, or not in time."""
 
 import asyncio
+import time
 from datetime import timedelta
 
 import pytest
@@ -80,18 +81,31 @@ async def test_a_claim_that_nobody_gives_back_is_missed_by_the_next_heartbeats(
     assert {(run.key, run.attempt) for run in fleet.runs()} == {(t.key, 1) for t in tasks()}
 
 
+@pytest.mark.parametrize("staleness", [20.0, 1.0], ids=["short outage", "longer than staleness"])
 async def test_handlers_that_end_while_the_database_is_gone_are_published_when_it_is_back(
-    durable_database, make_fleet
+    durable_database, make_fleet, staleness
 ):
     server = durable_database.server
     fleet = make_fleet(durable_database)
     jobs = await fleet.client.insert_many([Task(f"t{n}", "gate") for n in range(50)], queue=QUEUE)
-    worker = await fleet.embedded("w", max_workers=50, heartbeat_staleness=timedelta(seconds=20))
+    workers = [
+        await fleet.embedded(
+            name, max_workers=25,
+            heartbeat_interval=timedelta(seconds=0.3),
+            heartbeat_staleness=timedelta(seconds=staleness),
+        )
+        for name in ("v", "w")
+    ]  # fmt: skip
     await fleet.started(*(f"t{n}" for n in range(50)))
     await asyncio.to_thread(server.stop)
+    gone_at = time.monotonic()
     fleet.open_gate()
-    await eventually(lambda: worker.worker.finisher.waiting == 50, what="50 ends to wait")
-    await eventually(lambda: worker.worker.finisher.resent > 3, what="tries in vain")
+    for worker in workers:
+        finisher = worker.worker.finisher
+        await eventually(lambda finisher=finisher: finisher.waiting == 25, what="ends to wait")
+        await eventually(lambda finisher=finisher: finisher.resent > 3, what="tries in vain")
+    if staleness == 1.0:
+        await eventually(lambda: time.monotonic() - gone_at > 2 * staleness, what="the limit")
     await asyncio.to_thread(server.start)
     await fleet.quiet(seconds=30)
     assert set(fleet.keys_started().values()) == {1}

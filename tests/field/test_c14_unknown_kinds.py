@@ -3,6 +3,7 @@
 from collections import Counter
 from datetime import timedelta
 
+from awa.metrics import families
 from support.fleet.tasks import QUEUE, Task
 from support.waiting import eventually
 
@@ -32,6 +33,7 @@ async def test_a_thousand_unknown_jobs_wait_unharmed_and_start_with_the_worker_t
         assert (row["state"], row["attempt"], row["payload"]) == ("scheduled", 0, None)
     (counts,) = await fleet.client.queue_counts(QUEUE)
     assert counts.unknown_kinds == ["v2"]
+    await eventually(lambda: unknown_told_by(old) == {("v2", QUEUE): COUNT}, what="the metric")
 
     await engine.admin.execute("update awa.deferred_jobs set run_at = run_at + interval '1 hour'")
     await fleet.embedded("new", kind="v2", max_workers=100)
@@ -41,6 +43,12 @@ async def test_a_thousand_unknown_jobs_wait_unharmed_and_start_with_the_worker_t
     }  # fmt: skip
     (counts,) = await fleet.client.queue_counts(QUEUE)
     assert (counts.unknown_kinds, counts.completed) == (None, 2 * COUNT)
+    await eventually(lambda: unknown_told_by(old) == {}, what="the metric to forget them")
+
+
+def unknown_told_by(worker) -> dict[tuple[str, ...], float]:
+    (family,) = (f for f in families(worker.worker.metrics) if f.name == "awa_job_unknown_kind")
+    return {tuple(dict(labels).values()): n for (_, labels), n in family.samples.items()}
 
 
 async def test_hand_backs_leave_the_one_attempt_of_a_job_to_the_worker_that_knows_it(fleet, engine):

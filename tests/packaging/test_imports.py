@@ -76,3 +76,13 @@ def test_an_import_of_something_that_is_no_dependency_is_noticed(tmp_path: Path)
     assert "No module named 'pytest'" in failed
     assert "No module named 'kopf'" in failed
     assert "No module named 'django'" in failed
+
+
+def test_what_the_operator_uses_of_the_worker_brings_no_driver_and_no_command_line():
+    asked = subprocess.run(
+        [sys.executable, "-c",
+         "import sys, awa.manifest, awa.scaling;"
+         "print(*{'asyncpg', 'prometheus_client', 'rich', 'typer'} & set(sys.modules))"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert asked.stdout.split() == []

@@ -70,6 +70,7 @@ class Engine:
         self.database = database
         self.sql = load_statements("awa")
         self._connect = connect
+        self._sessions: list[asyncpg.Connection] = []
         self.worker = 0
         self.lane = 0
         self._token = 100
@@ -86,7 +87,15 @@ class Engine:
 
     async def session(self) -> asyncpg.Connection:
         """Open a session."""
-        return await self._connect(self.database.dsn)
+        session = await self._connect(self.database.dsn)
+        self._sessions.append(session)
+        return session
+
+    async def publish_statistics(self) -> None:
+        """Have every session report to the server's counters what it did until now."""
+        for session in self._sessions:
+            await session.execute("select pg_stat_force_next_flush()")
+        await self.admin.execute("select pg_stat_clear_snapshot()")
 
     async def enqueue(  # noqa: PLR0913 - the options of a job
         self,

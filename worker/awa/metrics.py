@@ -324,6 +324,10 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "awa_finisher_waiting": ("Ended attempts that are not written yet.", ()),
     "awa_service_up": ("Whether a background part runs without failing.", ("service",)),
     "awa_maintenance_leader": ("Whether this process leads maintenance.", ()),
+    "awa_job_unknown_kind": (
+        "Jobs that wait for a worker that knows their kind; told by the maintenance leader.",
+        ("awa_job_kind", "awa_job_queue"),
+    ),
     "awa_worker_processes": ("Worker processes that run.", ()),
     "awa_worker_processes_wanted": ("Worker processes that should run.", ()),
     "awa_queue_workers_wanted": ("Workers that `awa up` wants for the queue.", ("awa_job_queue",)),

@@ -188,7 +188,8 @@ begin
 end $$;
 
 -- Takes the work of workers that are stale, marked dead, or unknown.
-create function {schema}.rescue_v1() returns table (worker_id bigint, rescued integer)
+create function {schema}.rescue_v1(p_declare_silent_dead boolean default true)
+returns table (worker_id bigint, rescued integer)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -207,7 +208,7 @@ begin
      where not exists (select from {schema}.runtime_instances i where i.worker_id = w.worker_id)
     on conflict do nothing;
     update {schema}.runtime_instances set dead_at = clock_timestamp(), dead_reason = 'heartbeat stale'
-     where dead_at is null and last_seen < clock_timestamp() - stale_after;
+     where p_declare_silent_dead and dead_at is null and last_seen < clock_timestamp() - stale_after;
     for v_row in select i.worker_id, i.settled_below, i.started_claims, i.started_seqs, i.dead_reason
                    from {schema}.runtime_instances i
                   where dead_at is not null and settled_below < coalesce(pg_sequence_last_value('{schema}.claim_id'), 0)

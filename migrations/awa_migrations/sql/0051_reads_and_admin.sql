@@ -540,6 +540,20 @@ begin
       from {schema}.queue_meta m where m.queue = any (p_queues);
 end $$;
 
+-- Jobs that wait for a worker that knows their kind; only these are read.
+create function {schema}.unknown_kinds_v1() returns table (queue text, kind text, jobs bigint)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select l.queue, d.kind, count(*) from {schema}.deferred_jobs d join {schema}.lanes l on l.lane_id = d.lane_id
+     where d.reason = 'unknown_kind' group by l.queue, d.kind order by 3 desc limit 100;
+end $$;
+
 -- Numbers of queues, for their notification channels and locks.
 create function {schema}.queue_ids_v1(p_queues text[]) returns table (queue text, queue_id integer)
 language plpgsql stable security definer
@@ -580,7 +594,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_reads constant text := 'get_job|list_jobs|queue_counts|queue_ids|signals';
+    v_reads constant text := 'get_job|list_jobs|queue_counts|queue_ids|signals|unknown_kinds';
     v_names text;
     v_function regprocedure;
     v_count integer := 0;

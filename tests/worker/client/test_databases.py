@@ -137,6 +137,7 @@ async def test_a_server_that_is_too_old_is_named_with_both_versions(
         ("53300", "too many clients already", DatabaseUnreachable, "no free connection"),
         ("57P03", "the database system is starting up", DatabaseUnreachable, "may be restarting"),
         ("42501", "permission denied for database", PermissionMissing, "lacks a right"),
+        ("08P01", "unsupported startup parameter: jit", DatabaseUnreachable, "connection pooler"),
     ],
 )
 async def test_a_refusal_of_the_server_is_told_apart_and_keeps_the_password(

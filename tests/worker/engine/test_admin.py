@@ -190,11 +190,11 @@ async def test_of_two_that_end_an_attempt_one_does(engine, other):
     await gate.execute(
         "select from awa.claim_batches where claim_id = $1 for no key update", claim.claim_id
     )
-    first = asyncio.create_task(one.fetch(engine.sql["rescue"]))
+    first = asyncio.create_task(one.fetch(engine.sql["rescue"], True))
     await engine.waits_for_lock(one.get_server_pid())
     second = asyncio.create_task(
         {
-            "rescue": lambda: two.fetch(engine.sql["rescue"]),
+            "rescue": lambda: two.fetch(engine.sql["rescue"], True),
             "finish": lambda: engine.finish(held, session=two),
             "settle": lambda: two.fetchval(
                 engine.sql["settle"], worker, "x", [claim.claim_id], [seq]

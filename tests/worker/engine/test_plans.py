@@ -52,13 +52,11 @@ async def cost(engine, call):
     """
     session = await engine.session()
     await call(session)
-    await session.execute("select pg_stat_force_next_flush()")
     watcher = engine.admin
-    await watcher.execute("select pg_stat_clear_snapshot()")
+    await engine.publish_statistics()
     before = await watcher.fetchval(COUNTS), dict(await watcher.fetch(SEQUENTIAL))
     await call(session)
-    await session.execute("select pg_stat_force_next_flush()")
-    await watcher.execute("select pg_stat_clear_snapshot()")
+    await engine.publish_statistics()
     after = await watcher.fetchval(COUNTS), dict(await watcher.fetch(SEQUENTIAL))
     scanned = {name: after[1][name] - before[1][name] for name in after[1]}
     return after[0] - before[0], {name: rows for name, rows in scanned.items() if rows}

@@ -10,6 +10,8 @@ from awa._runtime.service import Service
 from awa.settings import WorkerSettings
 
 STARTED_LIMIT = 10_000
+RECONNECTION = 15.0
+"""Seconds after an outage in which every worker that lives has had the time to say so."""
 
 
 class Heartbeat(Service):
@@ -30,6 +32,19 @@ class Heartbeat(Service):
         self._interval = self.longest_pause = settings.heartbeat_interval.total_seconds()
         self._declared_dead = declared_dead
         self.said_at: float | None = None
+        self._silent_until: float | None = None
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether this worker's own heartbeats came through lately.
+
+        If they did not, others could not be heard either, and none of them may be called dead.
+        """
+        return (
+            self.said_at is not None
+            and time.monotonic() - self.said_at < 2 * self._interval + 1
+            and (self._silent_until is None or time.monotonic() - self._silent_until > RECONNECTION)
+        )
 
     async def run(self) -> None:
         """Send heartbeats for ever, the first at once."""
@@ -37,7 +52,10 @@ class Heartbeat(Service):
             started = self._executor.running()[:STARTED_LIMIT]
             if not await self._identity.say_alive(started):
                 await self._declared_dead()
-            self.said_at = time.monotonic()
+            now = time.monotonic()
+            if self.failures or (self.said_at and now - self.said_at > 2 * self._interval + 1):
+                self._silent_until = now
+            self.said_at = now
             self.progressed()
             await asyncio.sleep(self._interval)
 

@@ -43,21 +43,27 @@ class Maintenance(Service):
         settings: WorkerSettings,
         identity: Identity,
         metrics: WorkerMetrics,
+        *,
+        may_judge: Callable[[], bool],
     ) -> None:
         super().__init__()
         self._database = database
         self._settings = settings
         self._identity = identity
         self._metrics = metrics
+        self._may_judge = may_judge
         self.longest_pause = settings.leader_check_interval.total_seconds()
         self.leads = False
         self.horizon_seconds: float | None = None
         self.prune_outcome = "none"
+        self.unknown_kinds: dict[tuple[str, ...], float] = {}
+        """Jobs that nobody knows how to run, by kind and queue; empty unless this worker leads."""
         self._duties = [
             Duty("promote", settings.promote_interval, self._promote),
             Duty("rescue", settings.rescue_interval, self._rescue),
             Duty("deadline", settings.deadline_interval, self._deadlines),
             Duty("holes", settings.promote_interval, self._holes),
+            Duty("unknown_kinds", settings.cleanup_interval, self._unknown_kinds),
             Duty("ring", settings.cleanup_interval, self._ring),
             Duty("retire", settings.cleanup_interval, self._retire),
         ]
@@ -99,6 +105,7 @@ class Maintenance(Service):
             finally:
                 for task in tasks:
                     task.cancel()
+                self.unknown_kinds = {}
 
     async def _keep_doing(self, duty: Duty) -> None:
         failures = 0
@@ -127,7 +134,7 @@ class Maintenance(Service):
                 return
 
     async def _rescue(self) -> None:
-        for row in await self._database.fetch("rescue"):
+        for row in await self._database.fetch("rescue", self._may_judge()):
             self._metrics.rescued["dead_worker"] += row["rescued"]
             log.warning(
                 "jobs of a dead worker rescued",
@@ -137,6 +144,10 @@ class Maintenance(Service):
     async def _deadlines(self) -> None:
         rows = await self._database.fetch("rescue_overdue")
         self._metrics.rescued["deadline"] += len(rows)
+
+    async def _unknown_kinds(self) -> None:
+        rows = await self._database.fetch("unknown_kinds")
+        self.unknown_kinds = {(row["kind"], row["queue"]): float(row["jobs"]) for row in rows}
 
     async def _holes(self) -> None:
         await self._database.value("settle_holes")

@@ -76,7 +76,10 @@ class Worker:
             may_claim=lambda: not self.finisher.is_full, declared_dead=self._become_another,
         )  # fmt: skip
         self.heartbeat = Heartbeat(self.identity, self.executor, settings, self._become_another)
-        self.maintenance = Maintenance(database, settings, self.identity, self.metrics)
+        self.maintenance = Maintenance(
+            database, settings, self.identity, self.metrics,
+            may_judge=lambda: self.heartbeat.is_steady,
+        )  # fmt: skip
         self._claimed: asyncio.Queue[list[Claim]] = asyncio.Queue()
         self._dispatcher = _Dispatcher(self._claimed, self.executor)
         self._deadlines = DeadlineWatch(self.executor)
@@ -266,6 +269,7 @@ class Worker:
             "awa_service_up", {(s.name,): float(s.state is State.running) for s in self.services}
         )
         yield gauge("awa_maintenance_leader", {(): float(self.maintenance.leads)})
+        yield gauge("awa_job_unknown_kind", self.maintenance.unknown_kinds)
 
 
 _WORDS = {

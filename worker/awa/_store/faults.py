@@ -112,6 +112,14 @@ def for_sqlstate(  # noqa: C901 - a table in the form of code
         )
     if sqlstate in _MISSING:
         return SchemaNotMigrated(None, NEEDED_VERSION)
+    if sqlstate == "08P01" and "startup parameter" in message:
+        return DatabaseUnreachable(
+            "the database address leads to a connection pooler that refuses session settings; "
+            "set AWA_DATABASE_URL to the server's own address, or to a pool in session mode that "
+            "lists search_path, jit, statement_timeout and idle_in_transaction_session_timeout in "
+            "ignore_startup_parameters",
+            sqlstate=sqlstate,
+        )
     if sqlstate in {"28000", "28P01"}:
         return DatabaseUnreachable(
             "the database refused the role or its password; check AWA_DATABASE_URL",

@@ -11,12 +11,16 @@ select {schema}.resign_v1($1::text, $2::bigint);
 select promoted, next_due from {schema}.promote_v1($1::integer);
 
 -- name: rescue
--- Takes the work of workers that are stale, dead or unknown.
-select worker_id, rescued from {schema}.rescue_v1();
+-- Takes the work of workers that are dead or unknown; silent ones are declared dead only if $1.
+select worker_id, rescued from {schema}.rescue_v1($1);
 
 -- name: rescue_overdue
 -- Ends attempts whose hard deadline has passed.
 select job_id, claim_id, worker_id from {schema}.rescue_overdue_v1();
+
+-- name: unknown_kinds
+-- Jobs that wait for a worker that knows their kind, by queue and kind.
+select queue, kind, jobs from {schema}.unknown_kinds_v1();
 
 -- name: settle_holes
 -- Settles holes that had no room in a claim row.
