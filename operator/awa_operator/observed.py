@@ -18,6 +18,9 @@ type Manifest = Mapping[str, Any]
 """An object of Kubernetes as plain JSON values."""
 
 
+_NO_HISTORY = History()
+
+
 class SecretState(StrEnum):
     """What came of reading one key of a Secret."""
 
@@ -302,7 +305,7 @@ class Observed:
     worker_pods: int = 0
     siblings: tuple[SiblingView, ...] = ()
     signals: SignalsView | None = None
-    history: History = History()
+    history: History = _NO_HISTORY
     foreign_scaler: str | None = None
     satellites: tuple[SatelliteView, ...] = ()
     template_check: TemplateCheck | None = None
