@@ -40,6 +40,7 @@ class Transaction:
         self._client = client
         self._session = session
         self._has_failed = False
+        self._ran_foreign = False
 
     async def insert(
         self, args: object, *, kind: str | None = None, **options: Unpack[JobOptions]
@@ -81,12 +82,22 @@ class Transaction:
 
     @contextmanager
     def _statement(self, *, foreign: bool = False) -> "Iterator[None]":
+        self._ran_foreign |= foreign
         try:
             with translated(foreign=foreign):
                 yield
         except BaseException:
             self._has_failed = True
             raise
+
+    async def _leave(self) -> None:
+        """Undo what statements of others changed in the session; else nobody gets it again."""
+        if self._ran_foreign:
+            try:
+                await self._session.reset()
+            except DRIVER_ERRORS:
+                with suppress(*DRIVER_ERRORS):  # one that broke has left the pool by itself
+                    self._session.terminate()
 
     async def _check(self) -> None:
         """Raise when the server would answer a commit by rolling back, which it does silently."""
@@ -254,12 +265,14 @@ class AsyncClient:
             try:
                 yield opened
                 await opened._check()
+                with translated():
+                    await transaction.commit()
             except BaseException:
                 with suppress(*DRIVER_ERRORS):  # a broken session has rolled back by itself
                     await transaction.rollback()
                 raise
-            with translated():
-                await transaction.commit()
+            finally:
+                await opened._leave()
 
     # --- look -----------------------------------------------------------------------------------
 

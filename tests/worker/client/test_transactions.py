@@ -195,3 +195,42 @@ async def test_a_cancelled_transaction_rolls_back_and_gives_its_connection_back(
 
     await client.insert(Mail("b"))
     assert [job.args["to"] for job in await client.list_jobs()] == ["b"]
+
+
+@pytest.mark.parametrize("ends", ["commits", "rolls back"])
+async def test_what_a_statement_of_the_block_sets_is_gone_after_it(
+    make_client: MakeClient, ends: str
+) -> None:
+    client = make_client(max_connections=1)
+
+    async def work() -> None:
+        async with client.transaction() as transaction:
+            await transaction.execute("select set_config('awa.mine', 'set', false)")
+            await transaction.execute("select pg_advisory_lock(1)")
+            if ends == "rolls back":
+                raise Refused
+
+    if ends == "rolls back":
+        with pytest.raises(Refused):
+            await work()
+    else:
+        await work()
+
+    async with client.transaction() as transaction:
+        (row,) = await transaction.fetch(
+            "select coalesce(current_setting('awa.mine', true), '') as mine,"
+            " (select count(*) from pg_locks where locktype = 'advisory' and objid = 1) as locks"
+        )
+    assert row == {"mine": "", "locks": 0}
+
+
+async def test_an_insert_is_one_round_trip(make_client: MakeClient) -> None:
+    client = make_client(max_connections=1)
+    await client.insert(Mail("a"))
+    statements: list[str] = []
+    async with client.database.lend() as session:
+        session.add_query_logger(lambda record: statements.append(record.query))
+    await client.insert(Mail("a"))
+    assert len(statements) == 1
+    await client.insert_many([Mail("a"), Mail("b")])
+    assert len(statements) == 2
