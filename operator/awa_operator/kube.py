@@ -1,0 +1,389 @@
+"""Everything that is said to the API server; the only module that imports the client.
+
+Answers are plain JSON values. Every request has a limit, is counted, and fails with one of the
+errors of `awa_operator.errors`.
+"""
+
+import asyncio
+import json
+import logging
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+
+from awa_operator import __version__, errors
+from awa_operator.resources import Resource, resource_of
+
+log = logging.getLogger(__name__)
+
+PAGE = 500
+"""Objects of one page of a list."""
+CONNECT_SECONDS = 5.0
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
+
+type Object = dict[str, Any]
+type Counted = Callable[[str, str, str], None]
+"""Called with verb, resource and status code of each request; `error` if there was no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All objects of one kind at one moment."""
+
+    items: tuple[Object, ...]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One change that a watch told of: ADDED, MODIFIED, DELETED or BOOKMARK."""
+
+    type: str
+    object: Object
+
+
+class Access:
+    """How to reach the API server and prove who we are.
+
+    Certificates are always verified; only the flag that refuses authorities without key usage or
+    key identifiers, which many clusters have, is not asked for.
+    """
+
+    def __init__(self, configuration: Configuration, counted: Counted) -> None:
+        configuration.disable_strict_ssl_verification = True
+        configuration.retries = None
+        self.configuration = configuration
+        self._counted = counted
+        configuration.client_session_kwargs = {"middlewares": (self._send,)}
+
+    @property
+    def server(self) -> str:
+        """Address of the API server."""
+        return str(self.configuration.host)
+
+    def open_session(self) -> aiohttp.ClientSession:
+        """Return a session for whoever speaks to the API server without this module."""
+        client = ApiClient(self.configuration)
+        context: ssl.SSLContext = client.rest_client.ssl_context
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=context),
+            headers={"User-Agent": user_agent()},
+            middlewares=(self._send,),
+            trust_env=True,
+        )
+
+    async def _send(
+        self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Add the token of this moment and count; a token may be replaced while we run."""
+        token = (await self.configuration.auth_settings()).get("BearerToken")
+        if token and token.get("value"):
+            request.headers["Authorization"] = str(token["value"])
+        if self.configuration.tls_server_name:
+            request.server_hostname = self.configuration.tls_server_name
+        verb, resource = _verb_and_resource(request)
+        try:
+            response = await send(request)
+        except (aiohttp.ClientError, OSError, asyncio.CancelledError):
+            self._counted(verb, resource, "error")
+            raise
+        self._counted(verb, resource, str(response.status))
+        return response
+
+
+async def find_access(kubeconfig: Path | None, counted: Counted) -> Access:
+    """Return how to reach the API server: by a kubeconfig, else by the pod's service account.
+
+    Raises `SettingsError` if neither can be used.
+    """
+    configuration = Configuration()
+    try:
+        if kubeconfig is not None:
+            await load_kube_config(str(kubeconfig), client_configuration=configuration)
+        else:
+            load_incluster_config(configuration)
+    except (ConfigException, OSError) as error:
+        raise errors.SettingsError(
+            f"no access to an API server: {error}; set AWA_OPERATOR_KUBECONFIG or run in a pod "
+            "with a service account"
+        ) from error
+    return Access(configuration, counted)
+
+
+def user_agent() -> str:
+    """Return what we call ourselves to the API server."""
+    return f"awa-operator/{__version__}"
+
+
+class Kube:
+    """The requests that the operator makes. Close it at the end."""
+
+    def __init__(self, access: Access, timeout: timedelta = timedelta(seconds=15)) -> None:
+        self._client = ApiClient(access.configuration)
+        self._server = access.server
+        self._timeout = timeout
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        """Return an object. Raises `ApiGone` if there is none."""
+        return await self._json("GET", resource.path(namespace, name))
+
+    async def get_path(self, path: str) -> Object:
+        """Return what a path of the API server answers, such as the OpenAPI of a group."""
+        return await self._json("GET", path)
+
+    async def list(
+        self, resource: Resource, namespace: str | None, *, selector: str = ""
+    ) -> Listing:
+        """Return all objects of a namespace, or of all namespaces, that fit a label selector."""
+        items: list[Object] = []
+        query = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
+        while True:
+            page = await self._json("GET", resource.path(namespace), query=query)
+            items += page.get("items") or ()
+            meta = page.get("metadata") or {}
+            if not meta.get("continue"):
+                return Listing(tuple(items), str(meta.get("resourceVersion", "")))
+            query["continue"] = meta["continue"]
+
+    async def apply(
+        self, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
+    ) -> Object:
+        """Create or change an object so that the manifest's fields are as they say.
+
+        The fields of the manifest belong to `manager` from then on, whoever had them before; the
+        fields that it applied before and that are not in the manifest any more are removed. With
+        `dry_run` the API server checks everything and writes nothing.
+        """
+        meta = manifest["metadata"]
+        resource = resource_of(manifest["apiVersion"], manifest["kind"])
+        query = {"fieldManager": manager, "force": "true"} | _dry(dry_run)
+        path = resource.path(meta.get("namespace"), meta["name"])
+        return await self._json("PATCH", path, query=query, body=manifest, content=_APPLY)
+
+    async def apply_status(self, manifest: Mapping[str, Any], *, manager: str) -> Object:
+        """As `apply`, for the status of an object."""
+        meta = manifest["metadata"]
+        resource = resource_of(manifest["apiVersion"], manifest["kind"])
+        path = resource.path(meta.get("namespace"), meta["name"], "status")
+        query = {"fieldManager": manager, "force": "true"}
+        return await self._json("PATCH", path, query=query, body=manifest, content=_APPLY)
+
+    async def create(
+        self, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
+    ) -> Object:
+        """Create an object. Raises `AlreadyExists` if there is one of that name."""
+        resource = resource_of(manifest["apiVersion"], manifest["kind"])
+        path = resource.path(manifest["metadata"].get("namespace"))
+        query = {"fieldManager": manager} | _dry(dry_run)
+        return await self._json("POST", path, query=query, body=manifest)
+
+    async def replace(self, manifest: Mapping[str, Any], *, manager: str) -> Object:
+        """Replace an object. Raises `ApiConflict` if its resourceVersion is not the current."""
+        meta = manifest["metadata"]
+        resource = resource_of(manifest["apiVersion"], manifest["kind"])
+        path = resource.path(meta.get("namespace"), meta["name"])
+        return await self._json("PUT", path, query={"fieldManager": manager}, body=manifest)
+
+    async def merge(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Mapping[str, Any],
+        *,
+        manager: str,
+        subresource: str = "",
+    ) -> Object:
+        """Merge `patch` into an object: lists are replaced whole, None removes.
+
+        Raises `ApiConflict` if the patch names a resourceVersion that is not the current one.
+        """
+        path = resource.path(namespace, name, subresource)
+        query = {"fieldManager": manager}
+        return await self._json("PATCH", path, query=query, body=patch, content=_MERGE)
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        foreground: bool = False,
+    ) -> None:
+        """Delete an object; one that is not there is fine.
+
+        With `uid` only that very object. In the foreground it stays, marked, until what it owns is
+        gone. Raises `ApiConflict` if it is another one or has changed since.
+        """
+        conditions = {"uid": uid, "resourceVersion": resource_version}
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Foreground" if foreground else "Background",
+            "preconditions": {key: value for key, value in conditions.items() if value},
+        }
+        try:
+            await self._json("DELETE", resource.path(namespace, name), body=body)
+        except errors.ApiGone:
+            return
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        since: str,
+        fields: str = "",
+        silence: timedelta = timedelta(seconds=70),
+    ) -> AsyncIterator[WatchEvent]:
+        """Yield changes since a version until the server ends the stream or says nothing.
+
+        Raises `ApiGone` when the version is too old: list again.
+        """
+        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": since}
+        if fields:
+            query["fieldSelector"] = fields
+        what = f"watch {resource.plural}"
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_SECONDS, sock_read=silence.total_seconds()
+        )
+        try:
+            response = await self._open("GET", resource.path(namespace), query, None, "", timeout)
+            async with response:
+                if response.status >= 400:
+                    raise _error(what, response.status, response.headers, await response.read())
+                async for line in response.content:
+                    yield _watch_event(what, line)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise errors.ApiUnavailable(what, detail=_said(error)) from error
+
+    async def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content: str = "application/json",
+    ) -> Object:
+        """Make a request and return its answer. Raises an `ApiError`."""
+        what = f"{method} {path}"
+        seconds = self._timeout.total_seconds()
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
+        try:
+            response = await self._open(method, path, query, body, content, timeout)
+            async with response:
+                data = await response.read()
+                if response.status >= 400:
+                    raise _error(what, response.status, response.headers, data)
+            answer = json.loads(data) if data else {}
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise errors.ApiUnavailable(what, detail=_said(error)) from error
+        return answer if isinstance(answer, dict) else {}
+
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+        content: str,
+        limits: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        """Send a request and return its answer, of which only the head was read."""
+        url = str(aiohttp.client.URL(self._server + path).with_query(query or {}))
+        headers = {"Accept": "application/json", "User-Agent": user_agent()}
+        if body is not None:
+            headers["Content-Type"] = content
+        answer = await self._client.rest_client.request(
+            method, url, headers=headers, body=body, _request_timeout=limits
+        )
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+
+def _dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}
+
+
+def _said(error: BaseException) -> str:
+    """Return what to tell of a failed connection."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _watch_event(what: str, line: bytes) -> WatchEvent:
+    """Return the event of a line. Raises the error that the line is, or `ValueError`."""
+    event = json.loads(line)
+    kind, subject = event["type"], event["object"]
+    if kind == "ERROR":
+        code = int(subject.get("code") or 500)
+        raise _error(what, code, {}, json.dumps(subject).encode())
+    return WatchEvent(kind, subject)
+
+
+def _error(what: str, status: int, headers: Mapping[str, str], data: bytes) -> errors.ApiError:
+    """Return the error that an answer means."""
+    try:
+        told = json.loads(data)
+    except ValueError:
+        told = None
+    told = told if isinstance(told, dict) and told.get("kind") == "Status" else {}
+    reason, detail = str(told.get("reason") or ""), str(told.get("message") or "")
+    if status == 429 or (status >= 500 and "Retry-After" in headers):
+        wait = _retry_after(headers, told)
+        return errors.ApiTooManyRequests(
+            what, status=status, reason=reason, detail=detail, retry_after=wait
+        )
+    kind = _ERRORS.get(status, errors.ApiInvalid if status < 500 else errors.ApiUnavailable)
+    if status == 409 and reason == "AlreadyExists":
+        kind = errors.AlreadyExists
+    return kind(what, status=status, reason=reason, detail=detail)
+
+
+_ERRORS: dict[int, type[errors.ApiError]] = {
+    401: errors.ApiForbidden,
+    403: errors.ApiForbidden,
+    404: errors.ApiGone,
+    408: errors.ApiUnavailable,
+    409: errors.ApiConflict,
+    410: errors.ApiGone,
+}
+
+
+def _retry_after(headers: Mapping[str, str], told: Mapping[str, Any]) -> timedelta:
+    """Return how long the server asks to wait: 1 s if it does not say, 60 s at most."""
+    said = headers.get("Retry-After") or (told.get("details") or {}).get("retryAfterSeconds") or 1
+    try:
+        return timedelta(seconds=min(max(float(said), 0.1), 60.0))
+    except ValueError:
+        return timedelta(seconds=1)
+
+
+def _verb_and_resource(request: aiohttp.ClientRequest) -> tuple[str, str]:
+    """Return what a request does to what, in words of which there are few."""
+    parts = request.url.path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if len(parts) > 2 and parts[0] == "namespaces":
+        parts = parts[2:]
+    resource = "/".join([parts[0], *parts[2:3]]) if parts else "discovery"
+    verb = request.method.lower()
+    if verb == "get":
+        verb = "get" if len(parts) != 1 else "watch" if "watch" in request.url.query else "list"
+    return _VERBS.get(verb, verb), resource
+
+
+_VERBS = {"post": "create", "put": "update"}
