@@ -8,8 +8,8 @@ BENCH ?=
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system-packages lock fmt lint types verify test test-fast soak bench demo \
-    build clean
+.PHONY: help setup system-packages lock fmt lint types generate verify test test-fast soak bench \
+    demo build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) \
@@ -38,12 +38,24 @@ lint: setup types verify ## every static check
 types: setup ## mypy, strict
 	$(PYTHON) -m mypy
 
+generate: setup ## write every generated file anew
+	$(PYTHON) tools/settings_page.py
+	$(PYTHON) tools/metrics_page.py
+	$(PYTHON) tools/cli_page.py
+	$(PYTHON) -m awa.manifest docs/reference/queue.md
+	$(PYTHON) -m awa.manifest --crd crds/queue.yaml
+	$(PYTHON) -m awa.manifest --crd charts/awa-crds/templates/queue.yaml --keep
+	$(PYTHON) tools/dashboards.py
+
 verify: setup ## fail when a generated file is stale
 	tools/lock --check
 	$(PYTHON) tools/settings_page.py --check
 	$(PYTHON) tools/metrics_page.py --check
 	$(PYTHON) tools/cli_page.py --check
 	$(PYTHON) -m awa.manifest --check docs/reference/queue.md
+	$(PYTHON) -m awa.manifest --check --crd crds/queue.yaml
+	$(PYTHON) -m awa.manifest --check --crd charts/awa-crds/templates/queue.yaml --keep
+	$(PYTHON) tools/dashboards.py --check
 	$(PYTHON) -m awa_migrations.checksums
 
 test: lint system-packages ## prove everything: static checks and all tests

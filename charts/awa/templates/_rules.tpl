@@ -1,0 +1,43 @@
+{{/* What the operator does in the namespaces that it watches. A test compares with its requests. */}}
+{{- define "awa.rules" -}}
+- apiGroups: [awa.dev]
+  resources: [queues]
+  verbs: [get, list, watch]
+- apiGroups: [awa.dev]
+  resources: [queues/status]
+  verbs: [patch]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [apps]
+  resources: [deployments/scale]
+  verbs: [patch]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: {{ ternary "[get, list, patch]" "[get, list]" .Values.rbac.podDeletionCost }}
+- apiGroups: [""]
+  resources: [secrets]
+  {{- with .Values.rbac.secretNames }}
+  resourceNames: {{ toJson . }}
+  {{- end }}
+  verbs: [get]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- if .Values.rbac.networkPolicies }}
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, create, patch, delete]
+{{- end }}
+{{- if .Values.rbac.podMonitors }}
+- apiGroups: [monitoring.coreos.com]
+  resources: [podmonitors]
+  verbs: [get, create, patch, delete]
+{{- end }}
+{{- end }}
