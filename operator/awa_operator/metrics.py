@@ -9,12 +9,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from awa.manifest import QueueStatus
+from awa.manifest import Queue, QueueStatus
 from awa_operator import __version__
 
 PREFIX = "awa_operator"
@@ -31,7 +38,16 @@ class QueueFigures:
     bounds: tuple[tuple[str, int], ...] = ()
     jobs: tuple[tuple[str, int], ...] = ()
     lag_seconds: float | None = None
+    lag_target_seconds: float | None = None
     decisions: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def take_spec(self, queue: Queue) -> None:
+        """Take the bounds and the target of scaling, which only mode Native has."""
+        scaling = queue.spec.scaling
+        is_native = scaling.mode == "Native"
+        bounds = (("min", scaling.min_replicas), ("max", scaling.max_replicas))
+        self.bounds = bounds if is_native else ()
+        self.lag_target_seconds = scaling.target_lag_seconds if is_native else None
 
     def take_status(self, status: QueueStatus) -> None:
         """Take the conditions and counts of a status."""
@@ -79,6 +95,7 @@ class QueueSeries(Collector):
         )
         jobs = _gauges("queue_jobs", "Jobs: ready, running, due.", [*mine, "state"])
         lag = _gauges("queue_lag_seconds", "Age of the oldest claimable job.", mine)
+        target = _gauges("queue_lag_target_seconds", "The most that a job should wait.", mine)
         decisions = CounterMetricFamily(
             f"{PREFIX}_scale_decisions",
             "Changes of the replica count by direction and reason.",
@@ -94,9 +111,11 @@ class QueueSeries(Collector):
                 jobs.add_metric([*key, state], count)
             if figures.lag_seconds is not None:
                 lag.add_metric(key, figures.lag_seconds)
+            if figures.lag_target_seconds is not None:
+                target.add_metric(key, figures.lag_target_seconds)
             for decision, count in list(figures.decisions.items()):
                 decisions.add_metric([*key, *decision], count)
-        yield from (conditions, replicas, jobs, lag, decisions)
+        yield from (conditions, replicas, jobs, lag, target, decisions)
 
 
 def _gauges(name: str, text: str, labels: list[str]) -> GaugeMetricFamily:
@@ -110,6 +129,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.queues = QueueSeries()
         self.registry.register(self.queues)
+        ProcessCollector(registry=self.registry)
         self._declare_process()
         self._declare_databases()
         self.build_info.labels(__version__).set(1)
