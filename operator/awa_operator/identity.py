@@ -76,6 +76,16 @@ def target_hash(queue: Queue) -> str:
     return versioned_hash(migration_target(queue))
 
 
+def spec_hash(queue: Queue) -> str:
+    """Return the hash of a spec without its replica count, which scalers write.
+
+    It tells whether a person changed something since a migration failed.
+    """
+    spec = queue.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    spec.pop("replicas", None)
+    return versioned_hash(spec)
+
+
 def template_hash(template: Mapping[str, Any]) -> str:
     """Return the hash of a pod template as we render it, before the API server adds defaults."""
     return versioned_hash(template)

@@ -17,6 +17,7 @@ ATTEMPT = f"{GROUP}/attempt"
 # Annotations.
 IMAGE = f"{GROUP}/image"
 QUEUES = f"{GROUP}/queues"
+SPECS = f"{GROUP}/specs"
 TEMPLATE = f"{GROUP}/template"
 TEMPLATE_HASH = f"{GROUP}/template-hash"
 LAST_GOOD_TEMPLATE = f"{GROUP}/last-good-template"

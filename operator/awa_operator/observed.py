@@ -131,6 +131,7 @@ class JobView:
     annotations `awa.dev/target`, `awa.dev/attempt` and `awa.dev/image`. `failed_reason` is that of
     the condition Failed (PodFailurePolicy, BackoffLimitExceeded, DeadlineExceeded, …), and
     `ended_at` the time of the ending condition. `owner_uids` are those of its owner references.
+    `spec_hashes` is its annotation `awa.dev/specs`: the spec of each owner, by uid, when it was made.
     """
 
     name: str
@@ -149,6 +150,7 @@ class JobView:
     deadline_seconds: int | None = None
     resource_version: str = ""
     owner_uids: frozenset[str] = frozenset()
+    spec_hashes: Mapping[str, str] = field(default_factory=dict)
     pods: tuple[JobPodView, ...] = ()
 
     @property
@@ -253,12 +255,13 @@ class SatelliteView:
 class TemplateCheck:
     """What the API server said of a template, in a dry run or when it was applied.
 
-    `refusal` is None when it was accepted. `is_permanent`: it is invalid whatever happens around
+    `generation` is that of the Queue. `refusal` is None when it was accepted. `is_permanent`: it is invalid whatever happens around
     it (422), so another try needs another spec; else (quota, admission, missing right) a later try
     may work.
     """
 
     template_hash: str
+    generation: int
     at: datetime
     refusal: str | None = None
     is_permanent: bool = False
@@ -269,6 +272,7 @@ class JobRefusal:
     """The API server refused to create a migration Job (quota, admission, invalid)."""
 
     target_hash: str
+    generation: int
     at: datetime
     message: str
     is_permanent: bool = False

@@ -9,7 +9,7 @@ from typing import Any
 
 from awa.manifest import Queue
 from awa_operator import labels, names
-from awa_operator.identity import database_identity, target_hash
+from awa_operator.identity import canonical_json, database_identity, spec_hash, target_hash
 from awa_operator.render import pod
 from awa_operator.render.owners import owners_of
 
@@ -29,6 +29,7 @@ def render_migration_job(
     annotations = {
         labels.IMAGE: queue.migration_image,
         labels.QUEUES: ",".join(sorted(owner.metadata.name for owner in owners)),
+        labels.SPECS: canonical_json({one.metadata.uid or "": spec_hash(one) for one in owners}),
     }
     return {
         "apiVersion": "batch/v1",
