@@ -1,8 +1,11 @@
 """Types and reasons of conditions, how one is set, and what a message may say."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from awa.manifest import Condition, ConditionType, QueueStatus
 
@@ -102,34 +105,40 @@ def safe_message(text: str, limit: int = MAX_MESSAGE) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def condition(
-    kind: ConditionType, status: bool | None, reason: str, message: str = ""
-) -> Condition:
-    """Return a condition that `merged` will date; `status` None is Unknown."""
-    word = "Unknown" if status is None else str(status)
-    return Condition.model_validate(
-        {
-            "type": kind.value,
-            "status": word,
-            "reason": reason,
-            "message": safe_message(message),
-            "lastTransitionTime": datetime.max.isoformat() + "+00:00",
-        }
-    )
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A condition without its times. `holds` None is Unknown."""
+
+    type: ConditionType
+    holds: bool | None
+    reason: str
+    message: str = ""
 
 
-def merged(
-    previous: QueueStatus, new: list[Condition], generation: int, now: datetime
+def dated(
+    previous: QueueStatus, statements: Sequence[Statement], generation: int, now: datetime
 ) -> tuple[Condition, ...]:
-    """Return the new conditions, dated: the time moves only when the status value changes."""
+    """Return statements as conditions: the time moves only when the status value changes."""
     before = {one.type: one for one in previous.conditions}
-    return tuple(_dated(before.get(one.type), one, generation, now) for one in new)
+    return tuple(set_condition(before.get(one.type), one, generation, now) for one in statements)
 
 
-def _dated(before: Condition | None, new: Condition, generation: int, now: datetime) -> Condition:
-    moved = before is None or before.status != new.status
-    time = now if moved or before is None else before.last_transition_time
-    return new.model_copy(update={"last_transition_time": time, "observed_generation": generation})
+def set_condition(
+    before: Condition | None, said: Statement, generation: int, now: datetime
+) -> Condition:
+    """Return the condition that takes the place of `before`."""
+    status: Literal["True", "False", "Unknown"] = "Unknown"
+    if said.holds is not None:
+        status = "True" if said.holds else "False"
+    moved = before is None or before.status != status
+    return Condition(
+        type=said.type.value,
+        status=status,
+        observedGeneration=generation,
+        lastTransitionTime=now if before is None or moved else before.last_transition_time,
+        reason=said.reason,
+        message=safe_message(said.message),
+    )
 
 
 def find_condition(status: QueueStatus, kind: ConditionType) -> Condition | None:

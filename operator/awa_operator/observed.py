@@ -131,7 +131,7 @@ class JobView:
     annotations `awa.dev/target`, `awa.dev/attempt` and `awa.dev/image`. `failed_reason` is that of
     the condition Failed (PodFailurePolicy, BackoffLimitExceeded, DeadlineExceeded, …), and
     `ended_at` the time of the ending condition. `owner_uids` are those of its owner references.
-    `spec_hashes` is its annotation `awa.dev/specs`: the spec of each owner, by uid, when it was made.
+    `spec_hashes` is its annotation `awa.dev/specs`: each owner's spec when it was made, by uid.
     """
 
     name: str
@@ -255,9 +255,9 @@ class SatelliteView:
 class TemplateCheck:
     """What the API server said of a template, in a dry run or when it was applied.
 
-    `generation` is that of the Queue. `refusal` is None when it was accepted. `is_permanent`: it is invalid whatever happens around
-    it (422), so another try needs another spec; else (quota, admission, missing right) a later try
-    may work.
+    `generation` is that of the Queue. `refusal` is None when it was accepted. `is_permanent`: it is
+    invalid whatever happens around it (422), so another try needs another spec; else (quota,
+    admission, missing right) a later try may work.
     """
 
     template_hash: str
