@@ -32,8 +32,9 @@ def test_the_commands_of_the_readme_are_those_of_the_makefile():
     ]
     assert commands == [["make", "demo"], ["make", "test"]]
     recipe = subprocess.run(
-        ["make", "--dry-run", "demo"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+        ["make", "--dry-run", "--no-print-directory", "demo"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
     assert recipe.splitlines()[-1].strip() == ".venv/bin/awa demo"
 
 
