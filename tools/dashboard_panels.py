@@ -172,12 +172,12 @@ FLEET = Dashboard(
         ),
         Panel(
             "Migrations",
-            "Attempts within the last hour, by how they ended.",
+            "Attempts within the last hour, by the identity of the database.",
             "short",
             (
                 (
-                    "sum by (result) (increase(awa_operator_migration_attempts_total[1h]))",
-                    "{{result}}",
+                    "sum by (database) (increase(awa_operator_migration_attempts_total[1h]))",
+                    "{{database}}",
                 ),
             ),
         ),
@@ -378,9 +378,7 @@ OPERATOR = Dashboard(
             "sum(awa_operator_watch_audit_mismatch_total)",
         ),
         _one(
-            "Sessions",
-            "Sessions with databases.",
-            "sum(awa_operator_db_connections)",
+            "Sessions", "Sessions with databases.", "sum(awa_operator_db_connections) or vector(0)"
         ),
         _percentiles(
             "Reconcile",
@@ -388,16 +386,11 @@ OPERATOR = Dashboard(
             "awa_operator_reconcile_duration_seconds",
             "",
         ),
-        Panel(
-            "Reconciles by stage",
-            "Where Queues stand when they have been looked at.",
-            "ops",
-            (
-                (
-                    f"sum by (stage, result) (rate(awa_operator_reconcile_total{RATE}))",
-                    "{{stage}} {{result}}",
-                ),
-            ),
+        _percentiles(
+            "From event to done",
+            "From an event of a watch to the end of the reconcile that it caused.",
+            "awa_operator_reconcile_latency_seconds",
+            "",
         ),
         _percentiles(
             "Wait for a look",
@@ -423,8 +416,8 @@ OPERATOR = Dashboard(
             "short",
             (
                 (
-                    "sum by (resource) (increase(awa_operator_watch_restarts_total[1h]))",
-                    "{{resource}}",
+                    "sum by (pod) (increase(awa_operator_watch_restarts_total[1h]))",
+                    "{{pod}}",
                 ),
             ),
         ),

@@ -9,9 +9,6 @@
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch]
-- apiGroups: [apps]
-  resources: [deployments/scale]
-  verbs: [patch]
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, patch, delete]
@@ -20,16 +17,19 @@
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [pods]
-  verbs: {{ ternary "[get, list, patch]" "[get, list]" .Values.rbac.podDeletionCost }}
+  verbs: {{ ternary "[get, list, watch, patch]" "[get, list, watch]" .Values.rbac.podDeletionCost }}
 - apiGroups: [""]
   resources: [secrets]
   {{- with .Values.rbac.secretNames }}
   resourceNames: {{ toJson . }}
   {{- end }}
   verbs: [get]
-- apiGroups: [""]
+- apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [list]
 {{- if .Values.rbac.networkPolicies }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
