@@ -124,12 +124,22 @@ def user_agent() -> str:
 
 
 class Kube:
-    """The requests that the operator makes. Close it at the end."""
+    """The requests that the operator makes. Close it at the end.
 
-    def __init__(self, access: Access, timeout: timedelta = timedelta(seconds=15)) -> None:
+    `may_write` is asked before each request that changes something: it says for how long that may
+    take, or raises.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        timeout: timedelta = timedelta(seconds=15),
+        may_write: Callable[[], timedelta] | None = None,
+    ) -> None:
         self._client = ApiClient(access.configuration)
         self._server = access.server
         self._timeout = timeout
+        self._may_write = may_write
 
     async def close(self) -> None:
         """Close the connections."""
@@ -158,17 +168,25 @@ class Kube:
             query["continue"] = meta["continue"]
 
     async def apply(
-        self, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
+        self,
+        manifest: Mapping[str, Any],
+        *,
+        manager: str,
+        dry_run: bool = False,
+        strict: bool = False,
     ) -> Object:
         """Create or change an object so that the manifest's fields are as they say.
 
         The fields of the manifest belong to `manager` from then on, whoever had them before; the
         fields that it applied before and that are not in the manifest any more are removed. With
-        `dry_run` the API server checks everything and writes nothing.
+        `dry_run` the API server checks everything and writes nothing; with `strict` it refuses
+        fields that it does not know.
         """
         meta = manifest["metadata"]
         resource = resource_of(manifest["apiVersion"], manifest["kind"])
         query = {"fieldManager": manager, "force": "true"} | _dry(dry_run)
+        if strict:
+            query["fieldValidation"] = "Strict"
         path = resource.path(meta.get("namespace"), meta["name"])
         return await self._json("PATCH", path, query=query, body=manifest, content=_APPLY)
 
@@ -283,6 +301,8 @@ class Kube:
         """Make a request and return its answer. Raises an `ApiError`."""
         what = f"{method} {path}"
         seconds = self._timeout.total_seconds()
+        if self._may_write is not None and method != "GET":
+            seconds = min(seconds, self._may_write().total_seconds())
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
         try:
             response = await self._open(method, path, query, body, content, timeout)

@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from awa.manifest import Queue, QueueStatus
 from awa_operator import __version__
+from awa_operator.observed import DatabaseProblem
 
 PREFIX = "awa_operator"
 _FAST = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -154,10 +155,11 @@ class Metrics:
         self.workqueue_wait.observe(waited_seconds)
         self.workqueue_depth.set(depth)
 
-    def ended(self, took_seconds: float, *, failed: bool) -> None:
-        """Note that a key has run."""
+    def ended(self, took_seconds: float, waited_seconds: float, *, failed: bool) -> None:
+        """Note that a key has run, and how long it had waited before that."""
         self.reconcile_total.labels("error" if failed else "success").inc()
         self.reconcile_duration.observe(took_seconds)
+        self.reconcile_latency.observe(waited_seconds + took_seconds)
         if failed:
             self.workqueue_retries.inc()
 
@@ -168,6 +170,13 @@ class Metrics:
     def roundtrip(self, seconds: float) -> None:
         """Note how long a renewal of the lease took to come back through its watch."""
         self.watch_canary.observe(seconds)
+
+    def probed(self, identity: str, took_seconds: float, problem: DatabaseProblem | None) -> None:
+        """Note one look at a database."""
+        self.db_probe_duration.labels(identity).observe(took_seconds)
+        self.db_connections.labels(identity).set(0 if problem is not None else 1)
+        if problem is not None:
+            self.db_probe_failures.labels(identity, problem.value).inc()
 
     def heard(self, resource: str, at: datetime) -> None:
         """Note that a watch told something."""
@@ -180,7 +189,7 @@ class Metrics:
         )
         self.reconcile_latency = self._histogram(
             "reconcile_latency_seconds",
-            "From a watch event to the end of the reconcile that it caused.",
+            "From what asks for a reconcile, such as a watch event, to its end.",
             [],
             _FAST,
         )

@@ -43,16 +43,17 @@ AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "Horizon
 WATCHED = (QUEUES, DEPLOYMENTS, JOBS, BUDGETS, PODS)
 """What is watched; all but Queues only where our label says that they are ours."""
 
+LISTED = (NETWORK_POLICIES, POD_MONITORS, AUTOSCALERS)
+"""What is listed now and then: it changes rarely, and nothing waits for it."""
+
 _BY_KIND = {
     (resource.api_version, resource.kind): resource
     for resource in (
         *WATCHED,
+        *LISTED,
         SECRETS,
         EVENTS,
         LEASES,
-        NETWORK_POLICIES,
-        POD_MONITORS,
-        AUTOSCALERS,
     )
 }
 

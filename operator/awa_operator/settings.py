@@ -52,6 +52,10 @@ class OperatorSettings(BaseModel):
     """Queues that are reconciled at once."""
     reconcile_timeout_seconds: Seconds = 60.0
     """How long one reconcile may take; it is ended and tried again after that."""
+    concurrent_rollouts: Annotated[int, Field(ge=0, le=10000)] = 50
+    """Queues whose workers are replaced at the same time at most; 0 is no limit."""
+    secret_seconds: Seconds = 300.0
+    """How long what a Secret held is relied on; sooner when a database refuses it."""
     resync_seconds: Seconds = 600.0
     """How often each Queue is looked at without a reason, with jitter."""
     retry_first_seconds: Seconds = 0.2

@@ -144,8 +144,8 @@ class QueueNotes(Protocol):
     def started(self, waited_seconds: float, depth: int) -> None:
         """Tell that a key began to run after a wait in line."""
 
-    def ended(self, took_seconds: float, *, failed: bool) -> None:
-        """Tell that a key has run."""
+    def ended(self, took_seconds: float, waited_seconds: float, *, failed: bool) -> None:
+        """Tell that a key has run, and how long it had waited before that."""
 
 
 class WorkQueue[K: Hashable]:
@@ -257,7 +257,7 @@ class WorkQueue[K: Hashable]:
                 return
             if self._notes is not None:
                 self._notes.started(waited, self._schedule.depth)
-            task = asyncio.create_task(self._run_one(key), name=f"reconcile {key}")
+            task = asyncio.create_task(self._run_one(key, waited), name=f"reconcile {key}")
             self._running[task] = key
             task.add_done_callback(self._ended)
 
@@ -273,7 +273,7 @@ class WorkQueue[K: Hashable]:
             async with asyncio.timeout(limit):
                 await self._changed.wait()
 
-    async def _run_one(self, key: K) -> None:
+    async def _run_one(self, key: K, waited: float) -> None:
         began = self._clock()
         again: timedelta | None = None
         error: Exception | None = None
@@ -287,7 +287,7 @@ class WorkQueue[K: Hashable]:
             self._last_end = now
             failures = self._schedule.end(key, now, failed=error is not None)
             if self._notes is not None:
-                self._notes.ended(now - began, failed=error is not None)
+                self._notes.ended(now - began, waited, failed=error is not None)
         if error is not None:
             self._retry(key, error, failures)
         elif again is not None:

@@ -1,0 +1,207 @@
+"""Runs kopf, which watches: in a thread with a loop of its own, begun again whenever it ends.
+
+kopf ends all tasks of its loop when it ends, and it ends for errors that a new start cures; neither
+may end the process. Its own retries have no end either, so an API server that is away is waited
+for. Every event is handed over to the loop of the process.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import kopf
+
+from awa_operator.cache import Cache
+from awa_operator.handlers import make_registry, watch_ours
+from awa_operator.kube import CONNECT_SECONDS, Access
+from awa_operator.metrics import Metrics
+from awa_operator.resources import QUEUES, Resource
+from awa_operator.settings import OperatorSettings
+
+log = logging.getLogger(__name__)
+
+FIRST_LISTS_SECONDS = 30.0
+"""For how long after the start lists are those of the start."""
+CRD_RETRY_SECONDS = 3.0
+JOIN_SECONDS = 2.0
+"""How long to wait for kopf at the end; it is left behind after that."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndlessBackoff:
+    """Waits that double from `first` to `longest`, with jitter, without an end. In seconds."""
+
+    first: float
+    longest: float
+
+    def __iter__(self) -> Iterator[float]:
+        """Yield the waits, from the first on for each who asks."""
+        wait = self.first
+        while True:
+            yield wait * random.uniform(0.5, 1.0)  # noqa: S311 - no secret depends on it
+            wait = min(wait * 2, self.longest)
+
+
+def kopf_settings(settings: OperatorSettings) -> kopf.OperatorSettings:
+    """Return how kopf is to behave: watch, write nothing, never give up."""
+    made = kopf.OperatorSettings()
+    made.posting.enabled = False
+    made.scanning.disabled = True
+    made.networking.error_backoffs = EndlessBackoff(
+        settings.watch_retry_first_seconds, settings.watch_retry_longest_seconds
+    )
+    made.networking.request_timeout = settings.request_timeout_seconds * 2
+    made.networking.connect_timeout = CONNECT_SECONDS
+    made.watching.inactivity_timeout = settings.watch_silence_seconds
+    made.watching.chunk_size = 500
+    made.queueing.idle_timeout = 1.0
+    made.queueing.exit_timeout = 0.1
+    watch_ours(made)
+    return made
+
+
+class Watching:
+    """Watches until stopped and puts what it hears into the cache.
+
+    `relisted` is called when a watch begins anew with a list: what went in between was not told.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        cache: Cache,
+        metrics: Metrics,
+        settings: OperatorSettings,
+        relisted: Callable[[], None],
+    ) -> None:
+        self._access = access
+        self._cache = cache
+        self._metrics = metrics
+        self._settings = settings
+        self._relisted = relisted
+        self._began_at: float | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._ending = threading.Event()
+        self._stop_kopf: Callable[[], None] = lambda: None
+        self._failures = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread lives and kopf did not fail just now."""
+        return self._thread is not None and self._thread.is_alive() and self._failures < 3
+
+    def start(self) -> None:
+        """Begin to watch; call it in the loop of the process."""
+        self._home = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="watching", daemon=True)
+        self._thread.start()
+
+    def restart(self) -> None:
+        """End all watches; they are begun again at once."""
+        self._metrics.watch_restarts.inc()
+        self._stop_kopf()
+
+    async def stop(self) -> None:
+        """End all watches, within two seconds."""
+        self._ending.set()
+        self._stop_kopf()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, JOIN_SECONDS)
+
+    # --- in the loop of the process --------------------------------------------------------
+
+    def _take(self, resource: Resource, kind: str, body: Mapping[str, Any]) -> None:
+        self._failures = 0
+        self._metrics.heard(resource.plural, datetime.now(UTC))
+        began = self._began_at
+        if not kind and began is not None and time.monotonic() - began > FIRST_LISTS_SECONDS:
+            self._relisted()
+        if kind == "DELETED":
+            self._cache.drop(resource, body)
+        else:
+            self._cache.put(resource, body)
+
+    # --- in the thread -----------------------------------------------------------------------
+
+    def _run(self) -> None:
+        pauses = iter(EndlessBackoff(0.2, 10.0))
+        while not self._ending.is_set():
+            is_first, began = self._began_at is None, time.monotonic()
+            self._began_at = began
+            if not is_first:
+                self._tell_home(self._relisted)
+            try:
+                asyncio.run(self._watch())
+            except Exception as error:  # noqa: BLE001 - whatever ended it, it is begun again
+                if self._ending.is_set():
+                    return
+                self._failures += 1
+                log.warning("watching ended and is begun again", extra={"error": repr(error)})
+                self._tell_home(self._metrics.watch_restarts.inc)
+                if time.monotonic() - began > 60:
+                    pauses = iter(EndlessBackoff(0.2, 10.0))
+                self._ending.wait(next(pauses))
+
+    async def _watch(self) -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+
+        def stop_kopf() -> None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(stop.set)
+
+        self._stop_kopf = stop_kopf
+        if not await self._is_served(stop):
+            return
+        namespaces = self._settings.namespaces
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", category=FutureWarning)
+            await kopf.operator(
+                registry=make_registry(self._sink, self._log_in),
+                settings=kopf_settings(self._settings),
+                standalone=True,
+                clusterwide=not namespaces,
+                namespaces=namespaces,
+                stop_flag=stop,
+            )
+
+    async def _is_served(self, stop: asyncio.Event) -> bool:
+        """Wait until the API server knows Queues, as kopf looks only once; False to stop."""
+        session, path = self._access.open_session(), QUEUES.path(None)
+        waits = iter(EndlessBackoff(0.2, CRD_RETRY_SECONDS))
+        async with session:
+            while not (stop.is_set() or self._ending.is_set()):
+                with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
+                    url = f"{self._access.server}{path.rpartition('/')[0]}"
+                    async with asyncio.timeout(CONNECT_SECONDS * 2), session.get(url) as answer:
+                        if answer.status == 200:
+                            found = await answer.json()
+                            names = {one.get("name") for one in found.get("resources") or ()}
+                            if QUEUES.plural in names:
+                                return True
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(next(waits)):
+                        await stop.wait()
+        return False
+
+    def _log_in(self) -> kopf.AiohttpSession:
+        return kopf.AiohttpSession(
+            server=self._access.server, aiohttp_session=self._access.open_session()
+        )
+
+    def _sink(self, resource: Resource, kind: str, body: Mapping[str, Any]) -> None:
+        self._tell_home(self._take, resource, kind, body)
+
+    def _tell_home(self, what: Callable[..., None], *arguments: Any) -> None:
+        if self._home is not None:
+            with contextlib.suppress(RuntimeError):  # The process is at its end.
+                self._home.call_soon_threadsafe(what, *arguments)
