@@ -19,7 +19,7 @@ class Reason(StrEnum):
     # Ready
     READY = "WorkersAvailable"
     SUSPENDED = "Suspended"
-    NOT_CREATED = "NotCreated"
+    DELETING = "Deleting"
 
     # Reconciling and Stalled are False
     SETTLED = "Settled"

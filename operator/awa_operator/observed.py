@@ -216,11 +216,14 @@ class DeploymentView:
 class SiblingView:
     """Another Queue of the same namespace with the same database identity.
 
-    `worker_pods` counts the pods of its Deployment that exist, terminating ones included.
+    `worker_pods` counts the pods of its Deployment that exist, terminating ones included, and
+    `replicas` is `spec.replicas` of the Deployment, 0 when there is none. The pods matter only
+    while a Queue of the database migrates exclusively.
     """
 
     queue: Queue
     worker_pods: int = 0
+    replicas: int = 0
 
     @property
     def uid(self) -> str:

@@ -1,0 +1,98 @@
+"""The Queues of one database: who makes Jobs for whom, who tidies up, who holds whose workers."""
+
+from collections.abc import Iterator
+
+from awa.manifest import ConditionType, Queue
+from awa_operator.conditions import Reason, find_condition
+from awa_operator.identity import database_identity, migration_target, target_hash
+from awa_operator.names import job_number
+from awa_operator.observed import JobPhase, JobView, Observed
+from awa_operator.plan.records import find_record
+
+WINDOW = (Reason.DRAINING, Reason.MIGRATION_RUNNING)
+"""What a Queue that migrates exclusively says of itself while no worker of the database may run."""
+
+
+def identity_of(observed: Observed) -> str:
+    """Return the identity of the database."""
+    return database_identity(observed.namespace, observed.queue.spec.database)
+
+
+def members(observed: Observed) -> list[Queue]:
+    """Return all Queues of the database, this one included, in a fixed order."""
+    queues = [observed.queue, *(sibling.queue for sibling in observed.siblings)]
+    return sorted(queues, key=lambda queue: queue.metadata.name)
+
+
+def is_janitor(observed: Observed) -> bool:
+    """Tell whether this Queue tidies up for all of its database: the first by name."""
+    return members(observed)[0].metadata.uid == observed.queue.metadata.uid
+
+
+def is_exclusive(queue: Queue) -> bool:
+    """Tell whether no worker of the database may run while this Queue migrates."""
+    migration = queue.spec.migration
+    return migration.mode == "Job" and migration.strategy == "Exclusive"
+
+
+def asking(observed: Observed, target: str) -> list[Queue]:
+    """Return the Queues of the database that ask for a target, in a fixed order."""
+    queues = members(observed)
+    return [
+        one for one in queues if one.spec.migration.mode == "Job" and target_hash(one) == target
+    ]
+
+
+def leads(observed: Observed) -> bool:
+    """Tell whether this Queue is the first by name of those that ask for the same migration."""
+    first = asking(observed, target_hash(observed.queue))[0]
+    return first.metadata.uid == observed.queue.metadata.uid
+
+
+def next_number(observed: Observed) -> int:
+    """Return a number for a new Job that no Job of this database is known to have had."""
+    identity = identity_of(observed)
+    names = [job.name for job in observed.jobs]
+    for status in (observed.status, *(sibling.status for sibling in observed.siblings)):
+        if status.migration is not None and status.migration.job_name:
+            names.append(status.migration.job_name)
+    return 1 + max((job_number(name, identity) for name in names), default=0)
+
+
+def is_over(job: JobView) -> bool:
+    """Tell whether a Job has ended and none of its pods can still change the schema."""
+    return job.phase is not JobPhase.ACTIVE and not job.has_live_pods and not job.is_deleting
+
+
+def busy_job(observed: Observed) -> JobView | None:
+    """Return a Job of the database that is not over; there is at most one of our making."""
+    return next((job for job in observed.jobs if not is_over(job)), None)
+
+
+def is_recorded(observed: Observed, queue: Queue) -> bool:
+    """Tell whether a Queue of the database has itself recorded the success that it asks for."""
+    status = queue.status
+    if status is None or status.migration is None or status.migration.succeeded_hash is None:
+        return False
+    if queue.metadata.uid == observed.uid:
+        record = find_record(observed, migration_target(queue))
+        return record is not None and record.is_own
+    wanted = target_hash(queue)
+    known = [one.target_hash for one in status.migration.history if one.outcome == "Succeeded"]
+    return wanted in (status.migration.succeeded_hash, *known)
+
+
+def holding_siblings(observed: Observed) -> Iterator[str]:
+    """Return the names of other Queues that migrate exclusively now: no worker may run."""
+    for sibling in observed.siblings:
+        found = find_condition(sibling.status, ConditionType.RECONCILING)
+        is_open = found is not None and found.status == "True" and found.reason in WINDOW
+        if is_exclusive(sibling.queue) and is_open and not sibling.queue.spec.suspend:
+            yield sibling.queue.metadata.name
+
+
+def running_workers(observed: Observed) -> int:
+    """Return how many workers of the database exist or are asked for; terminating ones count."""
+    own = observed.deployment.replicas if observed.deployment is not None else 0
+    others = (max(one.worker_pods, one.replicas) for one in observed.siblings)
+    return max(observed.worker_pods, own) + sum(others)

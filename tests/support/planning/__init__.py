@@ -1,0 +1,1 @@
+"""A small cluster of plain values, for the planner's tests."""
