@@ -141,6 +141,12 @@ def set_condition(
     )
 
 
+def said_before(before: Condition) -> Statement:
+    """Return a condition as the statement that it was made of."""
+    holds = {"True": True, "False": False}.get(before.status)
+    return Statement(ConditionType(before.type), holds, before.reason, before.message)
+
+
 def find_condition(status: QueueStatus, kind: ConditionType) -> Condition | None:
     """Return a condition of a status, None when it was never set."""
     return next((one for one in status.conditions if one.type == kind), None)

@@ -40,7 +40,8 @@ def backoff(attempt: int, seed: str) -> timedelta:
 
     The same seed gives the same pause, so that asking again does not move the moment.
     """
-    pause = min(BACKOFF_FIRST * 2 ** min(attempt - 1, 16), BACKOFF_MOST)
+    doublings: int = 1 << min(attempt - 1, 16)
+    pause = min(BACKOFF_FIRST * doublings, BACKOFF_MOST)
     share = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:4], "big") / 2**32
     return pause * (0.8 + 0.4 * share)
 

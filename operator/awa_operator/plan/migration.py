@@ -23,6 +23,7 @@ from awa_operator.plan.records import (
     Record,
     find_known_good,
     find_record,
+    seen_version,
     speaks_of,
     with_record,
     without_void,
@@ -32,10 +33,10 @@ from awa_operator.plan.template import Template
 from awa_operator.plan.usable import Usable
 from awa_operator.plan.verdict import Outcome, Verdict, judge
 
-VERIFY_AGAIN_SOON = timedelta(milliseconds=100)
-VERIFY_AGAIN = timedelta(seconds=5)
+VERIFY_AGAIN_SOONEST = timedelta(milliseconds=100)
+VERIFY_AGAIN_LATEST = timedelta(seconds=5)
 SOON_AFTER = timedelta(seconds=5)
-"""For so long after a migration its result is looked for often."""
+"""For so long after a migration its result may be on its way."""
 
 
 def plan_migration(
@@ -90,14 +91,13 @@ def _superseded(observed: Observed, before: MigrationStatus) -> MigrationStatus:
 
 
 def _external(observed: Observed, usable: Usable) -> Migration:
-    status, version = observed.status.migration, None
-    if observed.database is not None and usable.is_database_there:
-        version = observed.database.schema_version
+    status, version = observed.status.migration, seen_version(observed)
     kind = ConditionType.SCHEMA_MIGRATED
     if version:
         words = f"Someone else migrates; the schema is at version {version}"
         schema = Statement(kind, True, Reason.EXTERNAL, words)
-        return Migration(step=Step(), status=status, schema=schema, is_open=True)
+        step = Step() if usable.is_database_there else usable.step
+        return Migration(step=step, status=status, schema=schema, is_open=step == Step())
     words = (
         f'Waiting for someone else to migrate schema "{observed.queue.spec.database.schema_name}":'
         " it has no version that the operator can read"
@@ -115,7 +115,7 @@ def _recorded(
     if not record.is_own:
         status = _adopted(observed, status, record)
     status = status.model_copy(update={"next_attempt_time": None})
-    seen = observed.database.schema_version if observed.database else None
+    seen = seen_version(observed)
     is_ahead = bool(seen and record.schema_version is not None and seen > record.schema_version)
     reason = Reason.SCHEMA_AHEAD if is_ahead else Reason.MIGRATED
     words = f"The schema is at version {seen}" if seen else "The migration is recorded as done"
@@ -144,8 +144,7 @@ def _verified(observed: Observed, record: Record, usable: Usable, now: datetime)
             "migrationSecretRef and monitorSecretRef name the same database?"
         )
     # Kubernetes tells full seconds, so a probe of the same second may be of before.
-    pause = VERIFY_AGAIN_SOON if now - done <= SOON_AFTER else VERIFY_AGAIN
-    again = database.at + pause
+    again = database.at + min(max((now - done) / 2, VERIFY_AGAIN_SOONEST), VERIFY_AGAIN_LATEST)
     waiting = Waiting(Stage.PROBE, Reason.WAITING_FOR_DATABASE, words)
     if now >= again or database.at < done:
         return Step(actions=(ProbeDatabase(),), progressing=waiting)
@@ -167,13 +166,15 @@ def _unrecorded(
         return running.running(observed, status, latest, now)
     verdict = judge(latest, observed.queue.spec.migration.permanent_exit_codes)
     if verdict.outcome is Outcome.SUCCEEDED:
-        return _success(status, latest, verdict.schema_version)
+        return _success(observed, status, latest, verdict.schema_version)
     if verdict.outcome is Outcome.SCHEMA_NEWER and (version := _usable_version(observed, verdict)):
-        return _success(status, latest, version)
+        return _success(observed, status, latest, version)
     return attempts.failed(observed, status, latest, verdict, template, usable, now)
 
 
-def _success(status: MigrationStatus, job: JobView, version: int | None) -> Migration:
+def _success(
+    observed: Observed, status: MigrationStatus, job: JobView, version: int | None
+) -> Migration:
     """S8: write it down before anything else happens."""
     record = record_of(job, "Succeeded", version)
     status = status.model_copy(
@@ -190,8 +191,12 @@ def _success(status: MigrationStatus, job: JobView, version: int | None) -> Migr
     words = "The migration is done; its result is being recorded"
     waiting = Waiting(Stage.MIGRATION, Reason.WAITING_FOR_MIGRATION, words)
     schema = Statement(ConditionType.SCHEMA_MIGRATED, True, Reason.MIGRATED, words)
-    step = Step(progressing=waiting, due=job.ended_at)
-    return Migration(step=step, status=status, schema=schema)
+    return Migration(
+        step=Step(progressing=waiting, due=job.ended_at),
+        status=status,
+        schema=schema,
+        holds_workers=group.is_exclusive(observed.queue),
+    )
 
 
 def _usable_version(observed: Observed, verdict: Verdict) -> int | None:

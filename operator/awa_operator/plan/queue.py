@@ -34,7 +34,9 @@ def plan_queue(observed: Observed, now: datetime) -> Plan:
     count = count_replicas(observed, template, migration)
     rollout = plan_rollout(observed, template, migration, count.desired, now)
     scale = plan_scale(observed, count, now, is_moving=rollout.is_moving)
-    parts = Parts(usable=usable, migration=migration, rollout=rollout, scale=scale)
+    parts = Parts(
+        template=template, usable=usable, migration=migration, rollout=rollout, scale=scale
+    )
     steps = (usable.step, migration.step, scale.step, rollout.step)
     actions = _actions(observed, steps)
     status = plan_status(observed, parts, now)

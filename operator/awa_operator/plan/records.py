@@ -53,6 +53,15 @@ def speaks_of(observed: Observed, status: QueueStatus) -> bool:
     return identity in (None, here)
 
 
+def seen_version(observed: Observed) -> int | None:
+    """Return the version of the schema that was last seen, by a probe or before a restart."""
+    now = observed.database.schema_version if observed.database is not None else None
+    before = observed.status.database
+    if now is not None or before is None or not speaks_of(observed, observed.status):
+        return now
+    return before.schema_version
+
+
 def is_void(record_version: int | None, status: QueueStatus, database: DatabaseView | None) -> bool:
     """Tell whether the database went back behind a record: emptied, or restored from a backup.
 

@@ -8,12 +8,14 @@ from awa.manifest import ConditionType, QueueStatus
 from awa.manifest.status import DatabaseStatus
 from awa_operator import labels
 from awa_operator.actions import Stage, Waiting
-from awa_operator.conditions import Reason, Statement, dated
+from awa_operator.conditions import Reason, Statement, dated, said_before
 from awa_operator.observed import DeploymentView, Observed
 from awa_operator.plan import group
 from awa_operator.plan.gate import Migration
+from awa_operator.plan.records import seen_version
 from awa_operator.plan.rollout import Rollout
 from awa_operator.plan.scale import Scale
+from awa_operator.plan.template import Template
 from awa_operator.plan.usable import Usable
 
 
@@ -21,6 +23,7 @@ from awa_operator.plan.usable import Usable
 class Parts:
     """What the stages found."""
 
+    template: Template
     usable: Usable
     migration: Migration
     rollout: Rollout
@@ -70,8 +73,7 @@ def invalid_status(
         if known is None:
             statements.append(Statement(kind, None, Reason.INVALID_SPEC, words))
         else:
-            holds = {"True": True, "False": False}.get(known.status)
-            statements.append(Statement(kind, holds, known.reason, known.message))
+            statements.append(said_before(known))
     update = {
         "observed_generation": generation,
         "conditions": dated(previous, statements, generation, now),
@@ -152,7 +154,7 @@ def _ready(
     for needed in (parts.usable.condition, parts.migration.schema, workers):
         if needed.holds is not True:
             return Statement(kind, False, needed.reason, needed.message)
-    if not parts.rollout.is_rolled_out:
+    if not parts.rollout.is_rolled_out or parts.template.is_pending:
         words = "The workers are not yet of the template that the spec asks for"
         return Statement(kind, False, Reason.ROLLING_OUT, words)
     return Statement(kind, True, Reason.READY, workers.message)
@@ -171,8 +173,5 @@ def _is_running(parts: Parts) -> bool:
 
 
 def _database(observed: Observed) -> DatabaseStatus:
-    identity = group.identity_of(observed)
-    before = observed.status.database
-    known = before.schema_version if before and before.identity in (None, identity) else None
-    seen = observed.database.schema_version if observed.database else None
-    return DatabaseStatus(identity=identity, schemaVersion=known if seen is None else seen)
+    seen = seen_version(observed)
+    return DatabaseStatus(identity=group.identity_of(observed), schemaVersion=seen)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from awa.manifest import ConditionType
 from awa_operator.actions import ProbeDatabase, Stage, Waiting
-from awa_operator.conditions import Reason, Statement, find_condition
+from awa_operator.conditions import Reason, Statement, find_condition, said_before
 from awa_operator.observed import (
     FRESH_FOR,
     DatabaseView,
@@ -42,9 +42,7 @@ def plan_usable(observed: Observed, now: datetime) -> Usable:
             return secret_missing(observed, secret, now)
     database = observed.database
     if database is None:
-        waiting = Waiting(Stage.PROBE, Reason.WAITING_FOR_DATABASE, "The database is being probed")
-        step = Step(actions=(ProbeDatabase(),), progressing=waiting)
-        return _usable(step, None, Reason.NOT_PROBED, waiting.message)
+        return _not_probed(observed)
     if not database.is_reachable:
         return _unreachable(database, now)
     return _usable(Step(), True, Reason.CONNECTED, "The database answers and can be written")
@@ -84,6 +82,22 @@ def secret_message(secret: SecretView) -> str:
 def is_fresh(database: DatabaseView, now: datetime) -> bool:
     """Tell whether a probe is recent enough to start something that needs the database."""
     return now - database.at <= FRESH_FOR
+
+
+def _not_probed(observed: Observed) -> Usable:
+    """Ask for a probe; until it is there, what was said before a restart still stands."""
+    words = "The database is being probed"
+    waiting = Waiting(Stage.PROBE, Reason.WAITING_FOR_DATABASE, words)
+    before = find_condition(observed.status, ConditionType.DATABASE_REACHABLE)
+    if before is None:
+        step = Step(actions=(ProbeDatabase(),), progressing=waiting)
+        return _usable(step, None, Reason.NOT_PROBED, words)
+    return Usable(
+        is_secret_found=True,
+        is_database_there=False,
+        step=Step(actions=(ProbeDatabase(),), noted=(waiting,)),
+        condition=said_before(before),
+    )
 
 
 def _unreachable(database: DatabaseView, now: datetime) -> Usable:

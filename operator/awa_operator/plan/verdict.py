@@ -69,9 +69,9 @@ def judge(job: JobView, permanent_exit_codes: tuple[int, ...]) -> Verdict:
 def _telling_pod(pods: tuple[JobPodView, ...]) -> JobPodView | None:
     """Return the pod that ended the Job: the last that ended by itself."""
     ended = [pod for pod in pods if pod.exit_code is not None and not pod.is_disrupted]
-    with_time = [pod for pod in ended if pod.finished_at is not None]
-    if with_time:
-        return max(with_time, key=lambda pod: pod.finished_at or 0)  # type: ignore[arg-type,return-value]
+    dated = [(pod.finished_at, pod.name, pod) for pod in ended if pod.finished_at is not None]
+    if dated:
+        return max(dated)[2]
     return ended[-1] if ended else None
 
 

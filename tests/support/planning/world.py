@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from awa.manifest import Condition, ConditionType, Queue, QueueStatus
+from awa.manifest.status import MigrationStatus
 from awa.scaling.history import History
 from awa.scaling.signals import Signals, Unknown
 from awa_operator.actions import (
@@ -163,9 +164,9 @@ class World:
         self.deployments[name].progress = "ProgressDeadlineExceeded"
         self.deployments[name].version += 1
 
-    def poll(self, name: str = "email", **signals: int) -> None:
-        """Poll a queue's signals, or fail to: `poll("email", unknown=1)`."""
-        said = Unknown() if signals.pop("unknown", 0) else Signals(**signals)
+    def poll(self, name: str = "email", signals: Signals | Unknown | None = None) -> None:
+        """Poll a queue: an idle one, or what `signals` say; Unknown is a poll that failed."""
+        said = Signals() if signals is None else signals
         self.signals[name] = SignalsView(at=self.now, signals=said)
 
     def lose_database(self, problem: DatabaseProblem = DatabaseProblem.CONNECTION_REFUSED) -> None:
@@ -286,6 +287,10 @@ class World:
     def status(self, name: str = "email") -> QueueStatus:
         """Return the status as it was last written."""
         return self.queues[name].status or QueueStatus()
+
+    def migration(self, name: str = "email") -> MigrationStatus:
+        """Return where the migration stands, as it was last written."""
+        return self.status(name).migration or MigrationStatus()
 
     def _execute(self, name: str, action: Action) -> None:
         match action:

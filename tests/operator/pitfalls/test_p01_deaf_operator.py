@@ -1,0 +1,50 @@
+"""P01: a watch that fails for longer than any budget of retries leaves no deaf operator behind."""
+
+import asyncio
+import time
+from datetime import timedelta
+
+import pytest
+
+from support.api_proxy import to
+from support.operating import Site
+
+
+@pytest.mark.parametrize("status", [503, 403, 500, 401])
+async def test_p01_an_operator_whose_watch_was_refused_hears_again_and_never_ended(
+    site: Site, database, status
+):
+    await asyncio.to_thread(site.secret, database)
+    with site.api_proxy() as proxy:
+        operator = await site.start(proxy.address).until_leads()
+        await asyncio.to_thread(site.queue)
+        await site.until_deployed()
+        with proxy.failing(status, lambda seen: to("queues")(seen) and seen.method == "GET"):
+            began = time.monotonic()
+            # While nobody can hear it.
+            await asyncio.to_thread(site.queue, worker={"image": "awa.test/none:2"})
+            await site.until(
+                lambda: sum(one.at > began for one in proxy.seen if to("queues")(one)) > 10,
+                what="more attempts than a budget has",
+            )
+            assert operator.is_alive
+
+        def is_new() -> bool:
+            found = site.get("deployment", "mail-worker") or {}
+            image: str = found["spec"]["template"]["spec"]["containers"][0]["image"]
+            return image == "awa.test/none:2"
+
+        await site.until(is_new, timedelta(seconds=15), "the missed change was acted on")
+        assert operator.is_alive
+        assert operator.health() == 200
+
+
+async def test_p01_an_error_inside_of_a_stream_begins_the_watches_anew(site: Site, database):
+    await asyncio.to_thread(site.secret, database)
+    with site.api_proxy() as proxy:
+        operator = await site.start(proxy.address).until_leads()
+        error = {"kind": "Status", "code": 500, "reason": "InternalError"}
+        assert proxy.inject({"type": "ERROR", "object": error}) > 0
+        await asyncio.to_thread(site.queue)
+        await site.until_deployed(limit=timedelta(seconds=15))
+        assert operator.is_alive

@@ -1,0 +1,53 @@
+"""P43: after a Queue is deleted no series names it, also when nobody watched it go."""
+
+import asyncio
+
+from support.operating import Site
+
+
+def named(operator, name: str) -> list[str]:
+    text = operator.ask("/metrics")[1]
+    return [line for line in text.splitlines() if f'name="{name}"' in line]
+
+
+async def delete(site: Site, name: str) -> None:
+    await asyncio.to_thread(site.namespace.kubectl, "delete", f"queues.awa.dev/{name}")
+
+
+async def test_p43_no_series_of_a_queue_is_left_after_it_is_deleted(site: Site, database):
+    await asyncio.to_thread(site.secret, database)
+    operator = await site.start().until_leads()
+    for name in ("mail", "stays"):
+        await asyncio.to_thread(site.queue, name)
+        await site.until_status(name)
+    await site.until(lambda: named(operator, "mail"), what="it has series")
+    await delete(site, "mail")
+    await site.until(lambda: not named(operator, "mail"), what="they went")
+    assert named(operator, "stays") != []
+
+
+async def test_p43_nor_when_it_was_deleted_while_the_operator_was_down(site: Site, database):
+    await asyncio.to_thread(site.secret, database)
+    operator = await site.start().until_leads()
+    for name in ("mail", "stays"):
+        await asyncio.to_thread(site.queue, name)
+        await site.until_status(name)
+    operator.kill()
+    await delete(site, "mail")
+    # Under the same name, as a container that starts again.
+    again = await site.start(IDENTITY="operator-1").until_leads()
+    await site.until(lambda: named(again, "stays"), what="there are series")
+    assert named(again, "mail") == []
+
+
+async def test_p43_nor_when_it_was_deleted_while_watches_were_cut(site: Site, database):
+    await asyncio.to_thread(site.secret, database)
+    with site.api_proxy() as proxy:
+        operator = await site.start(proxy.address).until_leads()
+        for name in ("mail", "stays"):
+            await asyncio.to_thread(site.queue, name)
+            await site.until_status(name)
+        with proxy.failing(503):
+            await delete(site, "mail")
+        await site.until(lambda: not named(operator, "mail"), what="they went")
+        assert named(operator, "stays") != []

@@ -1,0 +1,91 @@
+"""P47: passwords with special characters reach the server whole; a rotated Secret is used."""
+
+import base64
+import secrets
+from datetime import timedelta
+from urllib.parse import quote
+
+import pytest
+
+from awa_operator.dsn import Dsn, DsnProblem, read_dsn
+from awa_operator.observed import DatabaseProblem, SecretState
+from support.waiting import eventually
+from support.watched import served, sessions_of, watching
+
+SIGNS = "@#% '\\/?:&=+"
+
+
+@pytest.fixture
+def server(make_server):
+    """A server that asks everybody who comes by TCP for a password."""
+    made = make_server(fsync="off")
+    rules = made.data / "pg_hba.conf"
+    rules.write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
+    made.restart()
+    return made
+
+
+def set_password(server, password: str) -> None:
+    with server.admin() as admin:
+        if admin.execute("select from pg_roles where rolname = 'app'").fetchone() is None:
+            admin.execute("create role app login")
+        admin.execute("select set_config('p.p', %s, false)", (password,))
+        admin.execute("do $$ begin execute format('alter role app password %L',"
+                      " current_setting('p.p')); end $$")  # fmt: skip
+
+
+def secret(server, password: str) -> dict[str, str]:
+    url = f"postgresql://app:{password}@127.0.0.1:{server.port}/postgres"
+    return {"url": base64.b64encode(url.encode()).decode()}
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+async def test_an_encoded_sign_is_part_of_the_password(server, sign):
+    password = f"a{sign}b{sign}c{secrets.token_hex(4)}"
+    set_password(server, password)
+    found = read_dsn("db", "url", secret(server, quote(password, safe="")))
+    assert isinstance(found, Dsn)
+    async with watching() as watched:
+        watched.serve("a", served(found.value, identity="a"))
+        view = await watched.sees("a", lambda view: True)
+        assert view.problem is None
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+async def test_a_sign_as_it_is_is_read_whole_or_refused_with_advice(server, sign):
+    password = f"a{sign}b{secrets.token_hex(4)}"
+    set_password(server, password)
+    found = read_dsn("db", "url", secret(server, password))
+    if isinstance(found, DsnProblem):
+        assert sign in "@#/?"
+        assert found.state is SecretState.INVALID_DSN
+        assert f"{sign} as {quote(sign, safe='')}" in found.message
+        assert password not in found.message
+        return
+    async with watching() as watched:
+        watched.serve("a", served(found.value, identity="a"))
+        view = await watched.sees("a", lambda view: True)
+        # Nobody can tell a per cent sign and two hexadecimal digits from an encoded sign.
+        assert view.problem is (DatabaseProblem.AUTHENTICATION_FAILED if sign == "%" else None)
+
+
+async def test_a_rotated_password_is_used_as_soon_as_the_secret_is_read(server):
+    set_password(server, "one")
+    old, new = (
+        f"postgresql://app:{word}@127.0.0.1:{server.port}/postgres" for word in ("one", "two")
+    )
+    rarely = {"identity": "a", "poll_interval": timedelta(seconds=30)}
+    async with watching() as watched:
+        watched.serve("a", served(old, **rarely))
+        await watched.sees("a", lambda view: view.is_reachable)
+        set_password(server, "two")
+        with server.admin() as admin:
+            admin.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'"
+            )
+        # The end of the session is noticed by itself, and the reason is the one to act on.
+        refused = await watched.sees("a", lambda view: not view.is_reachable)
+        assert refused.problem is DatabaseProblem.AUTHENTICATION_FAILED
+        watched.serve("a", served(new, **rarely))
+        await watched.sees("a", lambda view: view.is_reachable, timedelta(seconds=10))
+        await eventually(lambda: sessions_of(server) == 1)
