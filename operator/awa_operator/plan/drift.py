@@ -18,8 +18,8 @@ _QUANTITY = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)([numkM
 def contains(live: object, applied: object) -> bool:
     """Tell whether everything of `applied` is in `live` with the same value.
 
-    Lists that Kubernetes keeps by a key are compared by it. Empty values count as absent, and
-    quantities by their amount, since the API server writes both its own way.
+    Lists that Kubernetes keeps by a key are compared by it. Empty values and zero count as
+    absent, and quantities by their amount, since the API server writes both its own way.
     """
     if isinstance(applied, Mapping):
         if not isinstance(live, Mapping):
@@ -31,14 +31,19 @@ def contains(live: object, applied: object) -> bool:
 
 
 def _has(live: Mapping[str, object], name: str, value: object) -> bool:
-    if value in ({}, [], (), None, ""):
-        return name not in live or live[name] in ({}, [], (), None, "")
+    if _is_empty(value):
+        return name not in live or _is_empty(live[name])
     if name not in live:
         return False
     if isinstance(value, list | tuple):
         below = live[name]
         return isinstance(below, list | tuple) and _same_items(below, value, KEYS.get(name))
     return contains(live[name], value)
+
+
+def _is_empty(value: object) -> bool:
+    is_zero = value == 0 and not isinstance(value, bool)
+    return is_zero or value in ({}, [], (), None, "")
 
 
 def _same_items(

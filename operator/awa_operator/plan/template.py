@@ -132,14 +132,18 @@ def _is_applied(live: DeploymentView, wanted: Mapping[str, Any]) -> bool:
 
 
 def _is_drifted(observed: Observed, live: DeploymentView, wanted: Mapping[str, Any]) -> bool:
-    if live.applied_generation == live.generation:
-        return False
+    """Compare with what we would apply again; what is around the template may be ours to change.
+
+    Right after our own apply a template is as we want it, however the API server writes it.
+    """
     template = base_template(live, wanted)
-    if template is None:
+    if template is None or not live.manifest:
         return False
     rendered = render_deployment(observed.queue, template, {})
-    applied = {
-        "metadata": {"labels": rendered["metadata"]["labels"]},
-        "spec": rendered["spec"],
-    }
-    return bool(live.manifest) and not contains(live.manifest, applied)
+    spec = dict(rendered["spec"])
+    pods = spec.pop("template")
+    around = {"metadata": {"labels": rendered["metadata"]["labels"]}, "spec": spec}
+    if not contains(live.manifest, around):
+        return True
+    is_just_applied = live.applied_generation == live.generation
+    return not is_just_applied and not contains(live.manifest, {"spec": {"template": pods}})

@@ -16,6 +16,7 @@ SAME = [
     ({"volumes": [{"name": "t"}]}, {"volumes": [{"name": "t", "emptyDir": {}}]}),
     ({"env": [{"name": "A"}]}, {"env": [{"name": "A", "value": ""}]}),
     ({"args": ["x", "y"]}, {"args": ["x", "y"]}),
+    ({}, {"minReadySeconds": 0}),
 ]  # fmt: skip
 OTHER = [
     ({"a": 1}, {"a": 2}),
@@ -26,6 +27,8 @@ OTHER = [
     ({"args": ["x", "y", "z"]}, {"args": ["x", "y"]}),
     ({"args": ["y", "x"]}, {"args": ["x", "y"]}),
     ({"automount": True}, {"automount": False}),
+    ({}, {"automount": False}),
+    ({"minReadySeconds": 5}, {"minReadySeconds": 0}),
     ({"image": "app:2"}, {"image": "app:1"}),
     ({"value": "1"}, {"value": "1.5"}),
     ({"selector": "text"}, {"selector": {"a": 1}}),
