@@ -1,0 +1,117 @@
+"""What the pages about Kubernetes say is what the code says."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml
+
+from awa.manifest import ConditionType
+from awa_operator.conditions import Reason
+from awa_operator.observed import DatabaseProblem, SecretState
+from support.charts import CHART, ROOT
+
+GUIDE = ROOT / "docs" / "guides" / "kubernetes.md"
+OPERATIONS = sorted((ROOT / "docs" / "operations").glob("kubernetes-*.md"))
+TROUBLESHOOTING = ROOT / "docs" / "operations" / "kubernetes-troubleshooting.md"
+SECURITY = ROOT / "docs" / "operations" / "kubernetes-security.md"
+VALUES = ROOT / "docs" / "reference" / "helm-values.md"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [found[2] for found in BLOCK.finditer(page.read_text()) if found[1] == language]
+
+
+def anchor(heading: str) -> str:
+    kept = re.sub(r"[^\w\- ]", "", heading.lower())
+    return kept.strip().replace(" ", "-")
+
+
+@pytest.mark.parametrize("generator", ["values_page.py", "install_manifest.py"])
+def test_generated_files_are_up_to_date(generator, helm_program, monkeypatch):
+    monkeypatch.setenv("HELM", str(helm_program))
+    command = [sys.executable, str(ROOT / "tools" / generator), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_every_reason_is_explained():
+    told = set(re.findall(r"`(\w+)`", " ".join(rows(TROUBLESHOOTING))))
+    reasons = {*Reason, *DatabaseProblem, *SecretState} - {SecretState.FOUND}
+    assert {reason.value for reason in reasons} == told
+
+
+def rows(page: Path) -> list[str]:
+    """Return the first cells of the tables."""
+    found = re.findall(r"^\| (`.*?) \|", page.read_text(), re.MULTILINE)
+    return [str(cell) for cell in found]
+
+
+def test_every_condition_that_a_page_names_exists():
+    kinds = {kind.value for kind in ConditionType}
+    for page in (GUIDE, *OPERATIONS):
+        named = re.findall(r"condition `(\w+)`|for=condition=(\w+)", page.read_text())
+        assert {name for pair in named for name in pair if name} <= kinds
+
+
+def test_the_manifest_of_the_guide_is_the_example():
+    (text,) = blocks(GUIDE, "yaml")
+    example = ROOT / "crds" / "examples" / "smallest.yaml"
+    assert yaml.safe_load(text) == yaml.safe_load(example.read_text())
+
+
+def test_the_image_of_the_guide_has_the_version_of_the_release():
+    (text,) = blocks(GUIDE, "dockerfile")
+    assert text.startswith(f"FROM awa-worker:{(ROOT / 'VERSION').read_text().strip()}\n")
+
+
+def test_the_lowest_kubernetes_is_that_of_the_charts():
+    for chart in ("awa", "awa-crds"):
+        described = yaml.safe_load((CHART.parent / chart / "Chart.yaml").read_text())
+        lowest = re.fullmatch(r">=(1\.\d+)\.0-0", described["kubeVersion"])
+        assert lowest is not None
+        assert f"Kubernetes {lowest[1]} or newer" in GUIDE.read_text()
+
+
+@pytest.mark.parametrize("page", [GUIDE, *OPERATIONS, VALUES], ids=lambda page: page.stem)
+def test_links_and_files_are_there(page):
+    text = page.read_text()
+    for target, heading in LINK.findall(text):
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), target
+        if heading:
+            headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
+            assert heading in {anchor(one) for one in headings}, heading
+    for path in re.findall(r"(?:charts|crds|deploy|examples)/[\w./-]*\w", text):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("page", [GUIDE, *OPERATIONS], ids=lambda page: page.stem)
+def test_values_that_a_page_names_exist(page):
+    known = set(re.findall(r"^\| `([\w.]+)` \|", VALUES.read_text(), re.MULTILINE))
+    groups = ("rbac", "watch", "image", "networkPolicy", "admissionPolicy", "prometheusRule")
+    named = re.findall(rf"\b((?:{'|'.join(groups)})\.\w+)", page.read_text())
+    assert set(named) <= known
+
+
+def test_the_roles_of_the_security_page_can_be_made(database):
+    (text,) = blocks(SECURITY, "sql")
+    with psycopg.connect(database.dsn) as session:
+        session.execute(text.encode())
+        for role in ("awa_worker", "awa_monitor"):
+            asked = "select has_schema_privilege(%s, 'awa', 'usage')"
+            assert session.execute(asked, [role]).fetchall() == [(True,)]
+        session.rollback()
+
+
+@pytest.mark.parametrize("page", [GUIDE, *OPERATIONS], ids=lambda page: page.stem)
+def test_commands_name_the_resource_so_that_no_other_product_is_meant(page):
+    """P46: `queues` alone belongs to whichever group the API server lists first."""
+    for text in blocks(page, "console"):
+        for line in text.splitlines():
+            assert not re.search(r"kubectl .*\bqueues?\b(?!\.awa\.dev)", line), line
