@@ -40,7 +40,7 @@ def page() -> str:
 
 
 def _described(
-    node: yaml.Node, lines: list[str], path: tuple[str, ...]
+    node: Any, lines: list[str], path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the path and the description of every value; groups have none of their own."""
     for key, value in node.value:

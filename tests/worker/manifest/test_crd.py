@@ -121,7 +121,8 @@ def is_bounded(schema: dict[str, Any]) -> bool:
             return "properties" in schema or "maxProperties" in schema
         case "integer":
             return "minimum" in schema
-    return True
+        case _:
+            return True
 
 
 def test_it_has_every_field_of_the_models_and_no_other(schema):
