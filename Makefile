@@ -4,6 +4,8 @@
 PYTHON := .venv/bin/python
 MEMBERS := migrations worker operator
 ARGS ?=
+KUBERNETES ?=
+JOBS ?= 3000
 BENCH ?=
 MINUTES ?= 10
 
@@ -23,6 +25,7 @@ system-packages: ## install what tests need of the system, or say what is missin
 
 lock: setup ## resolve the dependencies anew into requirements.lock
 	tools/lock --upgrade
+	$(PYTHON) tools/image_locks.py
 
 fmt: setup ## format the code and apply safe fixes
 	$(PYTHON) -m ruff format .
@@ -49,6 +52,7 @@ generate: setup ## write every generated file anew
 
 verify: setup ## fail when a generated file is stale
 	tools/lock --check
+	$(PYTHON) tools/image_locks.py --check
 	$(PYTHON) tools/settings_page.py --check
 	$(PYTHON) tools/metrics_page.py --check
 	$(PYTHON) tools/cli_page.py --check
@@ -64,6 +68,9 @@ test: lint system-packages ## prove everything: static checks and all tests
 test-fast: setup ## the tests that take no cluster and no minutes
 	$(PYTHON) -m pytest -n auto -m "not kubernetes and not slow" $(ARGS)
 
+test-kube: setup system-packages ## the tests on a cluster; KUBERNETES=1.34 takes that minor
+	$(PYTHON) -m pytest -n auto -m kubernetes $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(ARGS)
+
 soak: setup ## randomised proof of the queue for MINUTES=10
 	$(PYTHON) -m bench.soak --minutes $(MINUTES)
 
@@ -72,6 +79,10 @@ bench: setup ## measure against the baseline; BENCH=throughput REPS=5; BENCH="--
 
 demo: setup ## run the main job: thumbnails of a few hundred images, with an embedded PostgreSQL
 	.venv/bin/awa demo
+
+demo-kube: setup system-packages ## the same on a Kubernetes: images, charts, operator, JOBS=3000
+	PYTHONPATH=tests $(PYTHON) -m cluster.demo --jobs $(JOBS) \
+	    $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 build: setup ## wheels and source archives of the three distributions, in dist/
 	@for member in $(MEMBERS); do (cd $$member && ../$(PYTHON) -m hatchling build -d ../dist) || exit; done

@@ -23,13 +23,15 @@ from support.postgres import (
     Server,
     find_binaries,
 )
-from support.run import Run
+from support.run import RUN, Run
 
 # What the developer's shell says about databases must not reach a test.
+# Settings of the tests themselves are theirs.
 for _name in [name for name in os.environ if name.startswith(("AWA_", "PG"))]:
-    del os.environ[_name]
+    if not _name.startswith("AWA_TEST_"):
+        del os.environ[_name]
 
-RUN = pytest.StashKey[Run]()
+pytest_plugins = ["cluster.fixtures"]
 
 # A slow machine is no defect: no test has a deadline for one example.
 hypothesis.settings.register_profile(
@@ -46,6 +48,9 @@ MARKERS_BY_FIXTURE = {
     "make_server": ["postgres", "slow"],
     "quiet_postgres": ["postgres"],
     "cluster": ["kubernetes"],
+    "make_cluster": ["kubernetes", "slow"],
+    "pod_postgres": ["postgres"],
+    "images": ["slow"],
 }
 
 

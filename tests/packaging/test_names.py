@@ -37,7 +37,7 @@ def test_no_module_of_ours_is_named_like_a_top_level_standard_one():
 def test_test_folders_are_no_packages_except_the_helpers():
     tests = ROOT / "tests"
     packages = {path.parent.relative_to(tests).parts[0] for path in tests.rglob("__init__.py")}
-    assert packages == {"support"}
+    assert packages == {"cluster", "support"}
 
 
 def test_the_public_names_are_those_of_the_list():

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+import pytest
+
 KEEPER = Path(__file__).with_name("keeper.py")
 
 
@@ -77,3 +79,7 @@ class Run:
         # It must outlive this process; nobody here may report it as forgotten.
         keeper.returncode = 0
         return True
+
+
+RUN = pytest.StashKey[Run]()
+"""Where the configuration of pytest keeps the run, in every process of it."""

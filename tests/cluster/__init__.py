@@ -1,0 +1,1 @@
+"""A real Kubernetes for the tests: whatever this machine can offer, see `cluster.source`."""

@@ -1,0 +1,1 @@
+"""The main job on a real Kubernetes: `make demo-kube`."""

@@ -1,0 +1,161 @@
+"""Fixtures of tests on a cluster: `cluster`, `namespace`, `images`, `kube_database`.
+
+One cluster for the whole run, whatever the number of its processes; one namespace for each test.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from cluster.databases import KubeDatabase, MakeKubeDatabase, settings_for, start_for_pods
+from cluster.errors import ClusterError
+from cluster.handle import Cluster, Facts, Namespace
+from cluster.images import Images, prepare_images
+from cluster.source import Owner, newest, prepare
+from support.postgres import Server
+from support.run import RUN, Run
+
+type MakeCluster = Callable[[], Cluster]
+
+LEFTOVERS = pytest.StashKey[list[str]]()
+RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--kubernetes",
+        default=newest(),
+        metavar="MINOR",
+        help=f"Kubernetes minor of the cluster that is started (default: {newest()})",
+    )
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what takes minutes before the first test, whose time is limited."""
+    asked = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if session.config.option.collectonly:
+        return
+    if asked & {"cluster", "make_cluster"}:
+        run, minor = _run_of(session.config), session.config.getoption("--kubernetes")
+        run.once("cluster-prepared", lambda: prepare(minor))
+        if "images" in asked:
+            run.once("images-prepared", prepare_images)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the cluster where the run began it. Whatever it leaves on the machine is a failure."""
+    if hasattr(session.config, "workerinput"):
+        return
+    try:
+        left = _owner(session.config).end()
+    except (AssertionError, ClusterError) as error:
+        left = [str(error)]
+    session.config.stash[LEFTOVERS] = left
+    if left:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for left in config.stash.get(LEFTOVERS, []):
+        terminalreporter.write_line(f"the cluster has left behind: {left}", red=True)
+
+
+@pytest.fixture(scope="session")
+def cluster(test_run: Run, pytestconfig: pytest.Config) -> Cluster:
+    """The run's cluster: kubectl, helm, faults; RBAC is on, and so is the audit log."""
+    facts = test_run.once("cluster", lambda: asdict(_owner(pytestconfig).begin()))
+    return Cluster(Facts(**facts), test_run.folder / "kube-home")
+
+
+@pytest.fixture(scope="module")
+def make_cluster(test_run: Run, pytestconfig: pytest.Config) -> Iterator[MakeCluster]:
+    """Start clusters of a test module's own, to do things to that others shall not see.
+
+    Each takes seconds and most of a gigabyte. Ended after the module, with proof.
+    """
+    made: list[Owner] = []
+
+    def make() -> Cluster:
+        folder = test_run.new_path("cluster")
+        folder.mkdir()
+        alive, minor = test_run.folder / "alive", pytestconfig.getoption("--kubernetes")
+        made.append(Owner(folder, alive, minor))
+        return Cluster(made[-1].begin(), folder / "kube-home")
+
+    yield make
+    assert [left for owner in made for left in owner.end()] == []
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[Namespace]:
+    """A namespace of this test's own in which pods have to be `restricted`."""
+    made = Namespace(cluster, f"t-{secrets.token_hex(4)}")
+    cluster.kubectl("create", "namespace", made.name)
+    cluster.kubectl("label", "namespace", made.name, RESTRICTED)
+    made.wait("serviceaccount/default", "create")
+    yield made
+    cluster.kubectl("delete", "namespace", made.name, "--wait=false")
+    # Nobody waits for its pods, and their grace periods would cost the next tests time.
+    made.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def images(cluster: Cluster, test_run: Run) -> Images:
+    """The images of the product's Dockerfiles, in the cluster; use `imagePullPolicy: Never`."""
+    images = prepare_images()
+    test_run.once("images-loaded", lambda: images.load_into(cluster))
+    return images
+
+
+@pytest.fixture(scope="session")
+def pod_postgres(cluster: Cluster, test_run: Run, postgres_binaries: Path) -> tuple[Server, str]:
+    """The run's server that pods reach, and the superuser's password there."""
+    folder, settings = test_run.folder / "for-pods", settings_for(cluster)
+
+    def start() -> tuple[int, str]:
+        password = secrets.token_hex(8)
+        server = Server(folder, postgres_binaries, settings)
+        return start_for_pods(test_run, server, password), password
+
+    port, password = test_run.once("postgres-for-pods", start)
+    return Server(folder, postgres_binaries, settings, port=port), password
+
+
+@pytest.fixture
+def make_kube_database(
+    cluster: Cluster, pod_postgres: tuple[Server, str]
+) -> Iterator[MakeKubeDatabase]:
+    """Make empty databases that pods reach, dropped after the test."""
+    server, password = pod_postgres
+    made: list[KubeDatabase] = []
+
+    def make() -> KubeDatabase:
+        database = server.create_database()
+        made.append(KubeDatabase(database, cluster.host_address, password))
+        return made[-1]
+
+    yield make
+    for one in made:
+        server.drop_database(one.database)
+
+
+@pytest.fixture
+def kube_database(make_kube_database: MakeKubeDatabase) -> KubeDatabase:
+    """An empty database of this test's own that pods reach."""
+    return make_kube_database()
+
+
+def _run_of(config: pytest.Config) -> Run:
+    worker_input: dict[str, str] | None = getattr(config, "workerinput", None)
+    return Run(Path(worker_input["awa_run"])) if worker_input else config.stash[RUN]
+
+
+def _owner(config: pytest.Config) -> Owner:
+    folder = _run_of(config).folder
+    return Owner(folder, folder / "alive", config.getoption("--kubernetes"))

@@ -1,0 +1,217 @@
+"""The product's images, built from its Dockerfiles as a user would, and kept by content.
+
+As root with buildah the base is a Debian with Python, made here, because there may be no registry
+to take one from. Else Docker builds them, on the public image that the Dockerfiles name.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from cluster.builds import ROOT
+from cluster.cache import cached, digest, say
+from cluster.commands import run
+from cluster.errors import ClusterError
+from cluster.handle import Cluster
+
+BUILD_LIMIT = timedelta(minutes=10)
+PUBLIC_BASE = "python:3.13-slim"
+BASE_NAME = "localhost/python:3.13"
+SUITE = "trixie"
+PACKAGES = "ca-certificates,python3,python3-venv"
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+MEMBERS = ("migrations", "worker", "operator")
+THUMBNAILS = ROOT / "examples" / "thumbnails"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image: its name, and its archive in the cache."""
+
+    name: str
+    archive: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The product's images. `thumbnails` has the name that the example's manifest gives it."""
+
+    worker: Image
+    operator: Image
+    thumbnails: Image
+
+    def load_into(self, cluster: Cluster) -> None:
+        """Give all of them to a cluster."""
+        for image in (self.worker, self.operator, self.thumbnails):
+            cluster.load(image.archive)
+
+    def derive(self, name: str, files: Mapping[str, str]) -> Image:
+        """Return an image that is the worker's with more files in `/app`, such as handlers."""
+        key = digest(self.worker.archive.parent.name, *(f"{k}\0{v}" for k, v in files.items()))
+
+        def make(into: Path) -> None:
+            with tempfile.TemporaryDirectory() as folder:
+                for file, text in files.items():
+                    (Path(folder) / file).write_text(text)
+                dockerfile = Path(folder) / "Dockerfile"
+                copied = " ".join(files)
+                dockerfile.write_text(f"FROM {self.worker.name}\nCOPY {copied} /app/\n")
+                _build(Path(folder), dockerfile, name, into, {}, [self.worker])
+
+        return Image(name, cached("image-derived", f"{digest(name)}-{key}", make) / "image.tar")
+
+
+def prepare_images() -> Images:
+    """Return the images, built now where something has changed. Raises ClusterError."""
+    base = _base() if _has_buildah() else Image(PUBLIC_BASE, Path(PUBLIC_BASE))
+    wheels = _wheels()
+    worker = _product("worker", wheels, base)
+    operator = _product("operator", wheels, base)
+    key = digest(THUMBNAILS, worker.archive.parent.name)
+    arguments = {"PYTHON_IMAGE": base.name, "AWA_IMAGE": worker.name}
+    dockerfile = THUMBNAILS / "Dockerfile"
+    name = "registry.example/thumbnails:1"
+    folder = cached(
+        "image-thumbnails",
+        key,
+        lambda into: _build(THUMBNAILS, dockerfile, name, into, arguments, [base, worker]),
+    )
+    return Images(worker, operator, Image(name, folder / "image.tar"))
+
+
+def _product(member: str, wheels: Path, base: Image) -> Image:
+    """Build the image of a member from the wheels."""
+    dockerfile, lock = ROOT / member / "Dockerfile", ROOT / member / "image.lock"
+    key = digest(dockerfile, lock, wheels.name, base.archive.parent.name)
+    name = f"awa.test/awa-{member}:{key}"
+
+    def make(into: Path) -> None:
+        # What `docker build` sees of the repository, see .dockerignore.
+        with tempfile.TemporaryDirectory() as folder:
+            context = Path(folder)
+            (context / member).mkdir()
+            (context / member / "image.lock").write_bytes(lock.read_bytes())
+            shutil.copytree(wheels, context / "dist")
+            _build(context, dockerfile, name, into, {"PYTHON_IMAGE": base.name}, [base])
+
+    return Image(name, cached(f"image-awa-{member}", key, make) / "image.tar")
+
+
+def _wheels() -> Path:
+    """Return a folder with the wheels of the members as they are now."""
+    sources = [ROOT / "VERSION"]
+    for member in MEMBERS:
+        sources += [ROOT / member / "pyproject.toml", *(ROOT / member).glob("awa*")]
+
+    def make(into: Path) -> None:
+        for member in MEMBERS:
+            run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", into,
+                cwd=ROOT / member)  # fmt: skip
+
+    return cached("wheels", digest(*sources), make)
+
+
+def _base() -> Image:
+    """Return the base image: made from the distribution's packages."""
+
+    def make(into: Path) -> None:
+        say("making the base image of containers, once on this machine: about 1 minute")
+        root = into / "root"
+        run(
+            "nice", "debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, root,
+            _mirror(), limit=BUILD_LIMIT,
+        )  # fmt: skip
+        for rest in ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc"):
+            run("find", root / rest, "-type", "f", "-delete")
+        (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
+        tarball = into / "root.tar"
+        run("tar", "--numeric-owner", "-C", root, "-cf", tarball, ".")
+        run("rm", "-rf", root)
+        dockerfile = into / "Dockerfile"
+        dockerfile.write_text(
+            "FROM scratch\nADD root.tar /\nENV PATH=/usr/local/bin:/usr/bin:/bin\n"
+        )
+        _build(into, dockerfile, BASE_NAME, into, {}, [])
+        tarball.unlink()
+
+    return Image(BASE_NAME, cached("python-base", digest(SUITE, PACKAGES), make) / "image.tar")
+
+
+def _mirror() -> str:
+    """Return the address of the distribution's packages that this machine uses."""
+    listed = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
+    for line in listed.splitlines():
+        uri = line.rstrip("/")
+        if uri.endswith("/debian"):
+            return uri
+    raise ClusterError("this machine's apt knows no mirror of Debian to make images from")
+
+
+def _has_buildah() -> bool:
+    return os.geteuid() == 0 and shutil.which("buildah") is not None
+
+
+def _build(
+    context: Path,
+    dockerfile: Path,
+    name: str,
+    into: Path,
+    arguments: Mapping[str, str],
+    bases: Sequence[Image],
+) -> None:
+    """Build a Dockerfile; write `image.tar` into a folder."""
+    say(f"building the image {name}")
+    given = [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
+    archive = into / "image.tar"
+    if _has_buildah():
+        with _Store() as store:
+            for base in bases:
+                store.run("pull", "--quiet", f"docker-archive:{base.archive}")
+            store.run(
+                "bud", "--isolation", "chroot", "--network", "host", "--quiet", "--timestamp", "0",
+                "--pull-never", *given, *store.volumes(), "--tag", name, "--file", dockerfile,
+                context,
+            )  # fmt: skip
+            store.run("push", "--quiet", name, f"docker-archive:{archive}:{name}")
+    else:
+        words = ("--tag", name, "--file", dockerfile, context)
+        run("docker", "build", "--quiet", *given, *words, limit=BUILD_LIMIT)
+        run("docker", "save", "--output", archive, name, limit=BUILD_LIMIT)
+
+
+class _Store:
+    """A store of buildah's for one build: nothing of the user's is touched, and nothing stays."""
+
+    def __enter__(self) -> "_Store":
+        self._temporary = tempfile.TemporaryDirectory(prefix="awa-build-")
+        self._folder = Path(self._temporary.name)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for mount in ("root/overlay", "root"):
+            point = self._folder / mount
+            subprocess.run(["umount", "-R", point], check=False, capture_output=True)
+        self._temporary.cleanup()
+
+    def run(self, *words: str | Path) -> None:
+        """Run a command of buildah in the store."""
+        where = ("--root", self._folder / "root", "--runroot", self._folder / "run")
+        run("buildah", *where, "--storage-driver", "overlay", *words, limit=BUILD_LIMIT)
+
+    def volumes(self) -> list[str]:
+        """Return what a build sees of this machine: whom to trust, where packages are."""
+        volumes, settings = [], ["[global]"]
+        if CERTIFICATES.exists():
+            volumes += ["--volume", f"{CERTIFICATES}:{CERTIFICATES}:ro"]
+            settings.append(f"cert = {CERTIFICATES}")
+        if index := os.environ.get("PIP_INDEX_URL"):
+            settings.append(f"index-url = {index}")
+        pip = self._folder / "pip.conf"
+        pip.write_text("\n".join(settings) + "\n")
+        return [*volumes, "--volume", f"{pip}:/etc/pip.conf:ro"]
