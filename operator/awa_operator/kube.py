@@ -8,11 +8,12 @@ import asyncio
 import json
 import logging
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
@@ -22,6 +23,10 @@ from awa_operator import __version__, errors
 from awa_operator.resources import Resource, resource_of
 
 log = logging.getLogger(__name__)
+
+# The client says nothing of the types of these.
+_load_kube_config: Callable[..., Awaitable[None]] = load_kube_config
+_load_incluster_config: Callable[..., None] = load_incluster_config
 
 PAGE = 500
 """Objects of one page of a list."""
@@ -107,9 +112,9 @@ async def find_access(kubeconfig: Path | None, counted: Counted) -> Access:
     configuration = Configuration()
     try:
         if kubeconfig is not None:
-            await load_kube_config(str(kubeconfig), client_configuration=configuration)
+            await _load_kube_config(str(kubeconfig), client_configuration=configuration)
         else:
-            load_incluster_config(configuration)
+            _load_incluster_config(configuration)
     except (ConfigException, OSError) as error:
         raise errors.SettingsError(
             f"no access to an API server: {error}; set AWA_OPERATOR_KUBECONFIG or run in a pod "
@@ -143,7 +148,8 @@ class Kube:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        close: Callable[[], Awaitable[None]] = self._client.close
+        await close()
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
         """Return an object. Raises `ApiGone` if there is none."""
@@ -325,13 +331,12 @@ class Kube:
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         """Send a request and return its answer, of which only the head was read."""
-        url = str(aiohttp.client.URL(self._server + path).with_query(query or {}))
+        url = f"{self._server}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "User-Agent": user_agent()}
         if body is not None:
             headers["Content-Type"] = content
-        answer = await self._client.rest_client.request(
-            method, url, headers=headers, body=body, _request_timeout=limits
-        )
+        send: Callable[..., Awaitable[Any]] = self._client.rest_client.request
+        answer = await send(method, url, headers=headers, body=body, _request_timeout=limits)
         response: aiohttp.ClientResponse = answer.response
         return response
 

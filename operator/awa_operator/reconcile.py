@@ -77,7 +77,8 @@ class Reconciler:
                 self.forget(key)
                 return None
             if entry.queue is None:
-                return await self._refuse(entry)
+                await self._refuse(entry)
+                return None
             plan = await self._pass(entry, entry.queue)
             if plan is not None:
                 return self._comes_back(entry, plan)

@@ -113,7 +113,7 @@ def job_pod_view(body: Object) -> JobPodView:
     """Return one pod of a migration Job."""
     status = body.get("status") or {}
     conditions = _conditions(status)
-    container = next(iter(status.get("containerStatuses") or ()), {})
+    container: Object = next(iter(status.get("containerStatuses") or ()), {})
     ended = (container.get("state") or {}).get("terminated") or {}
     waiting = _waiting(body)
     return JobPodView(
@@ -194,7 +194,7 @@ def _problem_of(pod: Object) -> PodProblem | None:
     ready = _conditions(status).get("Ready", {})
     if ready.get("status") == "True":
         return None
-    container = next(iter(status.get("containerStatuses") or ()), {})
+    container: Object = next(iter(status.get("containerStatuses") or ()), {})
     ended = (container.get("lastState") or {}).get("terminated") or {}
     ended = (container.get("state") or {}).get("terminated") or ended
     said = str(ended.get("message", "")).strip()[-_LONGEST_MESSAGE:]

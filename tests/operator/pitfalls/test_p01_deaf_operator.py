@@ -30,7 +30,7 @@ async def test_p01_an_operator_whose_watch_was_refused_hears_again_and_never_end
             assert operator.is_alive
 
         def is_new() -> bool:
-            found = site.get("deployment", "mail-worker") or {}
+            found = site.get("deployment", "mail-worker")
             image: str = found["spec"]["template"]["spec"]["containers"][0]["image"]
             return image == "awa.test/none:2"
 

@@ -27,7 +27,7 @@ async def test_p02_an_api_server_that_is_away_costs_no_restart(site: Site, datab
         back = time.monotonic()
 
         def is_new() -> bool:
-            found = site.get("deployment", "mail-worker") or {}
+            found = site.get("deployment", "mail-worker")
             return "none:2" in str(found["spec"]["template"])
 
         await site.until(is_new, timedelta(seconds=15), "the change was acted on")

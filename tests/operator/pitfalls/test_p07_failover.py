@@ -3,6 +3,7 @@
 import asyncio
 import time
 from datetime import timedelta
+from typing import Any
 
 from support.operating import Site, took
 
@@ -34,7 +35,7 @@ async def test_p07_after_sigterm_another_acts_within_three_seconds(site: Site, d
 
 async def test_p07_a_replica_that_was_stopped_does_not_act_when_it_goes_on(site: Site, database):
     await asyncio.to_thread(site.secret, database)
-    quick = {
+    quick: dict[str, Any] = {
         "LEASE_DURATION_SECONDS": "4", "LEASE_RENEW_SECONDS": "1.5", "LEASE_RETRY_SECONDS": "0.5",
     }  # fmt: skip
     with site.api_proxy() as proxy:

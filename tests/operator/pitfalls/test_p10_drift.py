@@ -37,7 +37,7 @@ async def test_p10_a_deployment_that_was_deleted_is_made_again(at_rest: Site):
 
     def is_new() -> bool:
         found = at_rest.get("deployment", "mail-worker")
-        return found is not None and found["metadata"]["uid"] != old
+        return bool(found) and found["metadata"]["uid"] != old
 
     await repaired(at_rest, is_new, "delete", "deployment/mail-worker", "--cascade=background")
 

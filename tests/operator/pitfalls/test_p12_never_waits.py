@@ -44,4 +44,4 @@ async def test_p12_a_job_on_its_way_holds_up_no_other_queue(site: Site, make_dat
     free = {"connectionSecretRef": {"name": "other"}}
     await asyncio.to_thread(site.queue, "free", database=free)
     await site.until_deployed("free", timedelta(seconds=5))
-    assert await asyncio.to_thread(site.get, "deployment", "held-worker") is None
+    assert not await asyncio.to_thread(site.get, "deployment", "held-worker")

@@ -32,12 +32,12 @@ async def test_p14_conditions_lose_no_entry_while_somebody_else_writes_all_the_t
     expected = {one.value for one in ConditionType} | {"example.org/Approved"}
     for number in range(6):
         label = json.dumps({"metadata": {"labels": {"n": str(number)}}})
-        spec = {"worker": {"image": f"awa.test/none:{number + 2}"}}
+        image = {"image": f"awa.test/none:{number + 2}"}
         await asyncio.gather(
             asyncio.to_thread(
                 site.namespace.kubectl, "patch", "queues.awa.dev/mail", "--type=merge", "-p", label
             ),
-            asyncio.to_thread(site.queue, **spec),
+            asyncio.to_thread(site.queue, worker=image),
         )
         found = await site.until_status()
         conditions = found["status"]["conditions"]

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+from typing import Any
 
 from support.operating import Site
 
 
-def managers(body) -> dict[str, dict]:
+def managers(body) -> dict[str, Any]:
     return {
         one["manager"]: one["fieldsV1"]
         for one in body["metadata"]["managedFields"]
