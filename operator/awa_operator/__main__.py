@@ -74,4 +74,7 @@ async def _run(settings: OperatorSettings, before_write: BeforeWrite) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    logging.shutdown()
+    # All is closed and the lease given up; taking the interpreter apart would only cost time.
+    os._exit(code)

@@ -401,13 +401,14 @@ def _retry_after(headers: Mapping[str, str], told: Mapping[str, Any]) -> timedel
 def _verb_and_resource(request: aiohttp.ClientRequest) -> tuple[str, str]:
     """Return what a request does to what, in words of which there are few."""
     parts = request.url.path.strip("/").split("/")
-    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    parts = {"api": parts[2:], "apis": parts[3:]}.get(parts[0], [])
     if len(parts) > 2 and parts[0] == "namespaces":
         parts = parts[2:]
     resource = "/".join([parts[0], *parts[2:3]]) if parts else "discovery"
     verb = request.method.lower()
     if verb == "get":
-        verb = "get" if len(parts) != 1 else "watch" if "watch" in request.url.query else "list"
+        is_one = len(parts) != 1
+        verb = "get" if is_one else "watch" if "watch" in request.url.query else "list"
     return _VERBS.get(verb, verb), resource
 
 

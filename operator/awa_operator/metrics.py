@@ -15,6 +15,7 @@ from prometheus_client import (
     Gauge,
     Histogram,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -127,6 +128,8 @@ class Metrics:
     """All series of one process, in a registry of its own."""
 
     def __init__(self) -> None:
+        # When a series began is told by no panel and would double what is kept.
+        disable_created_metrics()
         self.registry = CollectorRegistry()
         self.queues = QueueSeries()
         self.registry.register(self.queues)
