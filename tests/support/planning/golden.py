@@ -60,7 +60,7 @@ def objects() -> dict[str, dict[str, Any] | None]:
 
 def hashes() -> dict[str, str]:
     """Return what an operator stores and compares: a change of these restarts workers or Jobs."""
-    found = {}
+    found: dict[str, str] = {}
     for name, queue in (("plain", plain_queue()), ("complete", complete_queue())):
         found |= {
             f"{name} template": template_hash(render_pod_template(queue, SECRET)),
