@@ -163,6 +163,26 @@ def test_defaults_are_those_of_the_models(schema, example):
     assert parse_queue(stored).spec == queue.spec
 
 
+def test_the_default_of_an_object_is_complete(schema):
+    """The API server checks the rules of a default without filling in anything."""
+    objects = 0
+    for path, inner in within(schema, ""):
+        if inner.get("type") == "object" and "default" in inner:
+            assert filled_in(inner["default"], inner) == inner["default"], path
+            objects += 1
+    assert objects > 8
+
+
+def test_a_migration_has_to_be_given_and_the_refusal_says_what(schema):
+    spec = schema["properties"]["spec"]
+    assert "default" not in spec["properties"]["migration"]
+    (rule,) = [
+        one for one in spec["x-kubernetes-validations"] if one["rule"] == "has(self.migration)"
+    ]
+    assert rule["fieldPath"] == ".migration"
+    assert rule["message"].startswith("command is needed in mode Job, for example [awa, migrate]")
+
+
 def test_what_depends_on_another_field_is_not_written_into_the_resource(schema):
     spec = filled_in(load_queue(ROOT / "crds/examples/smallest.yaml").to_manifest(), schema)["spec"]
     assert "queueName" not in spec

@@ -170,7 +170,7 @@ def _object(part: type[Part], path: str, skip: tuple[str, ...] = ()) -> Schema:
     }
     if required := [name for name in described.get("required", ()) if name not in skip]:
         schema["required"] = required
-    if rules := _rules(path):
+    if rules := [*_rules(path), *_needed(part)]:
         schema["x-kubernetes-validations"] = rules
     return schema
 
@@ -200,15 +200,45 @@ def _place(key: str) -> int:
 
 
 def _default(field: Field) -> Schema:
-    """Return the default that the API server fills in; none for what may stay away."""
-    if field.info.is_required():
+    """Return the default that the API server fills in; none for what may stay away.
+
+    The defaults of an object are written out, beside those of its fields: the API server checks
+    the rules of a default before it fills in anything.
+    """
+    if field.info.is_required() or field.info.default_factory is not None:
         return {}
-    value = field.info.get_default(call_default_factory=True, validated_data={})
-    if isinstance(value, BaseModel | dict):
-        return {"default": {}}  # Filled in by the defaults of its fields.
+    value = field.info.get_default()
+    if isinstance(value, BaseModel):
+        return {"default": _set(value.model_dump(mode="json", by_alias=True))}
     if value is None or value == ():
         return {}
     return {"default": to_jsonable_python(value, by_alias=True)}
+
+
+def _set(values: dict[str, Any]) -> dict[str, Any]:
+    """Return what is neither None nor an empty list, at every level."""
+    return {
+        name: _set(value) if isinstance(value, dict) else value
+        for name, value in values.items()
+        if value is not None and value != []
+    }
+
+
+def _needed(part: type[Part]) -> list[Schema]:
+    """Return rules for objects whose defaults break their own rules: they have to be given.
+
+    They say what the rule of the object says, because there is no object yet to say it of.
+    """
+    return [
+        {
+            "rule": f"has(self.{field.name})",
+            "message": "; ".join(f"{rule.field} {rule.message}" for rule in field.part.RULES),
+            "fieldPath": f".{field.name}",
+            "reason": "FieldValueRequired",
+        }
+        for field in fields_of(part).values()
+        if field.part is not None and field.info.default_factory is not None
+    ]
 
 
 def _value(described: Schema, definitions: Schema) -> Schema:
