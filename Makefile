@@ -49,6 +49,8 @@ generate: setup ## write every generated file anew
 	$(PYTHON) -m awa.manifest --crd crds/queue.yaml
 	$(PYTHON) -m awa.manifest --crd charts/awa-crds/templates/queue.yaml --keep
 	$(PYTHON) tools/dashboards.py
+	$(PYTHON) tools/values_page.py
+	$(PYTHON) tools/install_manifest.py
 
 verify: setup ## fail when a generated file is stale
 	tools/lock --check
@@ -60,6 +62,7 @@ verify: setup ## fail when a generated file is stale
 	$(PYTHON) -m awa.manifest --check --crd crds/queue.yaml
 	$(PYTHON) -m awa.manifest --check --crd charts/awa-crds/templates/queue.yaml --keep
 	$(PYTHON) tools/dashboards.py --check
+	$(PYTHON) tools/values_page.py --check
 	$(PYTHON) -m awa_migrations.checksums
 
 test: lint system-packages ## prove everything: static checks and all tests
