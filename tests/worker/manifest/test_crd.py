@@ -193,10 +193,19 @@ def test_what_depends_on_another_field_is_not_written_into_the_resource(schema):
     assert set(spec["database"]) == {"connectionSecretRef", "schema"}
 
 
-def test_the_status_has_no_defaults(schema):
-    assert [
-        path for path, inner in within(schema["properties"]["status"], "") if "default" in inner
-    ] == []
+def test_a_queue_that_nobody_has_looked_at_is_not_taken_for_ready(schema):
+    status = schema["properties"]["status"]
+    defaults = [path for path, inner in within(status, "status") if "default" in inner]
+    assert defaults == ["status"]
+    (condition,) = parse_queue(unseen(schema)).status.conditions
+    assert (condition.type, condition.status, condition.reason) == ("Ready", "Unknown", "Pending")
+    assert condition.observed_generation == 0
+
+
+def unseen(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the smallest Queue as the API server returns it before anybody wrote a status."""
+    written = load_queue(ROOT / "crds/examples/smallest.yaml").to_manifest()
+    return filled_in(written, schema)
 
 
 def test_columns_and_scale_lead_to_fields(schema):

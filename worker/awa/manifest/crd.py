@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 from awa.manifest.part import Part
 from awa.manifest.queue import GROUP, KIND, VERSION, Queue
 from awa.manifest.rules import cel_rules
+from awa.manifest.status import ConditionType
 from awa.manifest.tree import Field, fields_of, walk
 
 type Schema = dict[str, Any]
@@ -37,6 +38,15 @@ _KEPT = (
     "maxItems",
     "maxProperties",
 )
+_UNSEEN = {
+    "type": ConditionType.READY.value,
+    "status": "Unknown",
+    "reason": "Pending",
+    "message": "No operator has looked at it yet: is one there that serves this namespace?",
+    "lastTransitionTime": "1970-01-01T00:00:00Z",
+}
+"""What a Queue without a status says, so that nobody who waits takes it for done."""
+
 _READY = '.status.conditions[?(@.type=="Ready")]'
 _COLUMNS = (
     # Name, type, path; those from `Queue` on are for `kubectl get -o wide`.
@@ -152,6 +162,7 @@ def _root() -> Schema:
         "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
         **schema["properties"],
     }
+    schema["properties"]["status"]["default"] = {"conditions": [_UNSEEN]}
     schema["required"] = ["spec"]
     return schema
 
