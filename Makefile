@@ -50,6 +50,7 @@ generate: setup ## write every generated file anew
 	$(PYTHON) -m awa.manifest --crd charts/awa-crds/templates/queue.yaml --keep
 	$(PYTHON) tools/dashboards.py
 	$(PYTHON) tools/values_page.py
+	$(PYTHON) tools/operator_page.py
 	$(PYTHON) tools/install_manifest.py
 
 verify: setup ## fail when a generated file is stale
@@ -63,6 +64,7 @@ verify: setup ## fail when a generated file is stale
 	$(PYTHON) -m awa.manifest --check --crd charts/awa-crds/templates/queue.yaml --keep
 	$(PYTHON) tools/dashboards.py --check
 	$(PYTHON) tools/values_page.py --check
+	$(PYTHON) tools/operator_page.py --check
 	$(PYTHON) -m awa_migrations.checksums
 
 test: lint system-packages ## prove everything: static checks and all tests

@@ -32,7 +32,7 @@ def anchor(heading: str) -> str:
     return kept.strip().replace(" ", "-")
 
 
-@pytest.mark.parametrize("generator", ["values_page.py", "install_manifest.py"])
+@pytest.mark.parametrize("generator", ["values_page.py", "install_manifest.py", "operator_page.py"])
 def test_generated_files_are_up_to_date(generator, helm_program, monkeypatch):
     monkeypatch.setenv("HELM", str(helm_program))
     command = [sys.executable, str(ROOT / "tools" / generator), "--check"]
