@@ -93,9 +93,9 @@ def _docstrings() -> dict[str, str]:
     found: dict[str, str] = {}
     body = declared.body if isinstance(declared, ast.ClassDef) else []
     for field, text in itertools.pairwise(body):
-        match field, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str())):
-                found[name] = " ".join(str(ast.literal_eval(text.value)).split())
+        is_text = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_text:
+            found[field.target.id] = " ".join(ast.unparse(text).strip("\"'").split())
     return found
 
 
