@@ -1,6 +1,7 @@
 """What the pages about Kubernetes say is what the code says."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ GUIDE = ROOT / "docs" / "guides" / "kubernetes.md"
 OPERATIONS = sorted((ROOT / "docs" / "operations").glob("kubernetes-*.md"))
 TROUBLESHOOTING = ROOT / "docs" / "operations" / "kubernetes-troubleshooting.md"
 SECURITY = ROOT / "docs" / "operations" / "kubernetes-security.md"
+MONITORING = ROOT / "docs" / "operations" / "kubernetes-monitoring.md"
 VALUES = ROOT / "docs" / "reference" / "helm-values.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
@@ -63,6 +65,23 @@ def test_the_manifest_of_the_guide_is_the_example():
     (text,) = blocks(GUIDE, "yaml")
     example = ROOT / "crds" / "examples" / "smallest.yaml"
     assert yaml.safe_load(text) == yaml.safe_load(example.read_text())
+
+
+def test_prometheus_takes_the_configuration_of_the_page(tmp_path):
+    (text,) = blocks(MONITORING, "yaml")
+    # The distribution's Prometheus is built without looking for pods; everything else is checked.
+    assert "kubernetes_sd_configs: [{role: pod}]" in text
+    text = text.replace(
+        "kubernetes_sd_configs: [{role: pod}]", "file_sd_configs: [{files: [x.json]}]"
+    )
+    (tmp_path / "prometheus.yml").write_text(text)
+    shutil.copy(CHART / "files" / "alerts.yaml", tmp_path)
+    done = subprocess.run(
+        ["promtool", "check", "config", "prometheus.yml"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rules found" in done.stdout
 
 
 def test_the_image_of_the_guide_has_the_version_of_the_release():
