@@ -67,7 +67,12 @@ class Access:
         configuration.retries = None
         self.configuration = configuration
         self._counted = counted
-        configuration.client_session_kwargs = {"middlewares": (self._send,)}
+        # The environment's proxies are for other addresses, and looking for them opens a file each
+        # time.
+        configuration.client_session_kwargs = {
+            "middlewares": (self._send,),
+            "trust_env": False,
+        }
 
     @property
     def server(self) -> str:
@@ -82,7 +87,6 @@ class Access:
             connector=aiohttp.TCPConnector(limit=0, ssl=context),
             headers={"User-Agent": user_agent()},
             middlewares=(self._send,),
-            trust_env=True,
         )
 
     async def _send(

@@ -54,6 +54,7 @@ class EndlessBackoff:
 def kopf_settings(settings: OperatorSettings) -> kopf.OperatorSettings:
     """Return how kopf is to behave: watch, write nothing, never give up."""
     made = kopf.OperatorSettings()
+    made.process.ultimate_exiting_timeout = None
     made.posting.enabled = False
     made.scanning.disabled = True
     made.networking.error_backoffs = EndlessBackoff(

@@ -78,6 +78,8 @@ class ApiProxy:
         self._lost: list[Callable[[Event], bool]] = []
         self._silent: list[Matches] = []
         self._watches: dict[web.StreamResponse, Seen] = {}
+        self.answered: Callable[[Seen, int], None] = lambda *_: None
+        """Called with each request and the status of its answer, before that is passed back."""
         self.seen: list[Seen] = []
         self.port = 0
 
@@ -237,6 +239,7 @@ class ApiProxy:
     async def _pass_back(
         self, request: web.Request, seen: Seen, answer: aiohttp.ClientResponse
     ) -> web.StreamResponse:
+        self.answered(seen, answer.status)
         kept = {key: value for key, value in answer.headers.items() if key.lower() not in _HOP}
         back = web.StreamResponse(status=answer.status, headers=kept)
         await back.prepare(request)
