@@ -1,22 +1,5 @@
-"""Worlds to tell stories in."""
+"""Fixtures of the planner's tests."""
 
-import pytest
+from support.planning.fixtures import ready_world, world
 
-from support.planning.world import World
-
-
-@pytest.fixture
-def world() -> World:
-    """A namespace with one Queue that nobody has looked at yet."""
-    world = World()
-    world.create()
-    return world
-
-
-@pytest.fixture
-def ready_world(world: World) -> World:
-    """A namespace with one Queue whose workers run."""
-    world.settle()
-    world.end_job()
-    world.settle()
-    return world
+__all__ = ["ready_world", "world"]

@@ -1,0 +1,74 @@
+"""One writer of the replica count."""
+
+from awa.manifest import ConditionType
+from awa.scaling import Signals
+from awa_operator.conditions import Reason
+from support.planning.stories import SCALING, count
+from support.planning.world import World
+
+
+def test_p35_an_external_count_survives_a_new_image(ready_world: World):
+    world = ready_world
+    world.edit(scaling={"mode": "External"})
+    world.settle()
+    world.edit(replicas=7)
+    world.settle()
+    world.edit(worker={"image": "app:2"})
+    world.settle()
+    world.end_job(version=53)
+    world.settle()
+    assert count(world) == 7
+    assert world.deployments["email"].managers == {"awa-operator/scale"}
+
+
+def test_p35_removing_the_count_hands_it_over(ready_world: World):
+    ready_world.edit(replicas=7)
+    ready_world.settle()
+    ready_world.edit(replicas=None)
+    ready_world.settle()
+    assert count(ready_world) == 7
+
+
+def test_p35_changing_who_scales_drops_nothing(ready_world: World):
+    world = ready_world
+    world.edit(replicas=7)
+    world.settle()
+    world.edit(scaling={"mode": "External"})
+    world.settle()
+    assert count(world) == 7
+    world.edit(replicas=None, scaling=SCALING)
+    world.settle()
+    world.poll(signals=Signals(ready=1))
+    world.settle()
+    assert count(world) == 7
+    world.edit(scaling={"mode": "Fixed"})
+    world.settle()
+    assert count(world) == 7
+
+
+def test_p35_a_scaler_of_the_deployment_itself_is_reported_and_not_fought(ready_world: World):
+    world = ready_world
+    world.edit(replicas=None, scaling=SCALING)
+    world.settle()
+    world.foreign_scaler["email"] = "HorizontalPodAutoscaler mail"
+    world.deployments["email"].scale_by_hand(9, "hpa")
+    world.poll(signals=Signals())
+    world.settle()
+    assert count(world) == 9
+    condition = world.condition(ConditionType.SCALING_ACTIVE)
+    assert condition.reason == Reason.CONFLICTING_SCALER
+    assert "HorizontalPodAutoscaler mail" in condition.message
+
+
+def test_p35_a_template_that_is_applied_never_resets_the_count():
+    world = World()
+    world.create(spec={"replicas": 4})
+    world.settle()
+    world.end_job()
+    world.settle(pods=False)
+    # Made by the template's manager, and the template changes before anything else happens.
+    live = world.deployments["email"]
+    live.managers = frozenset({"awa-operator/template"})
+    world.edit(worker={"image": "app:1", "args": ["-v"]})
+    world.settle()
+    assert count(world) == 4
