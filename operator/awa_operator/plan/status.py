@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from awa.manifest import ConditionType, QueueStatus
-from awa.manifest.status import DatabaseStatus
+from awa.manifest.status import DatabaseStatus, short_image
 from awa_operator import labels
 from awa_operator.actions import Stage, Waiting
 from awa_operator.conditions import Reason, Statement, dated, said_before
@@ -44,6 +44,7 @@ def plan_status(observed: Observed, parts: Parts, now: datetime) -> QueueStatus:
             "desired_replicas": parts.scale.desired,
             "selector": labels.selector(labels.worker_selector(observed.queue.metadata.name)),
             "image": image,
+            "short_image": short_image(image) if image else None,
             "target_image": observed.queue.spec.worker.image,
             "migration": parts.migration.status,
             "rollout": parts.rollout.status,

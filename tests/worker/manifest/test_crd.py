@@ -12,6 +12,7 @@ import yaml
 from awa.manifest import cel_rules, load_queue, parse_queue
 from awa.manifest.__main__ import main
 from awa.manifest.crd import crd, missing_fields, render_crd
+from awa.manifest.status import QueueStatus, short_image
 from awa.manifest.tree import walk
 
 ROOT = Path(__file__).parents[3]
@@ -238,3 +239,20 @@ def test_a_definition_without_a_status_lacks_all_of_it(schema):
     lacks = missing_fields(schema)
     assert lacks[0] == "status"
     assert set(lacks) == {path for path, _ in walk() if path.startswith("status")}
+
+
+@pytest.mark.parametrize(
+    ("image", "short"),
+    [
+        ("app", "app"),
+        ("app:1.4", "app:1.4"),
+        ("registry.example:5000/team/app:1.4", "app:1.4"),
+        ("registry.example/app@sha256:" + "ab" * 32, "app@abababababab"),
+        ("registry.example/app:1@sha256:" + "ab" * 32, "app:1@abababababab"),
+        ("x" * 512, "x" * 96),
+    ],
+)
+def test_images_are_short_enough_for_a_list(image, short):
+    assert short_image(image) == short
+    status = {"image": image, "shortImage": short}
+    assert QueueStatus.model_validate(status).short_image == short

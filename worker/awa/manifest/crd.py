@@ -52,7 +52,7 @@ _COLUMNS = (
     # Name, type, path; those from `Queue` on are for `kubectl get -o wide`.
     ("Ready", "string", f"{_READY}.status"),
     ("Reason", "string", f"{_READY}.reason"),
-    ("Image", "string", ".status.image"),
+    ("Image", "string", ".status.shortImage"),
     ("Replicas", "integer", ".status.replicas"),
     ("Desired", "integer", ".status.desiredReplicas"),
     ("Schema", "integer", ".status.database.schemaVersion"),

@@ -133,6 +133,12 @@ class DatabaseStatus(StatusPart):
     """Version of the schema that was last seen."""
 
 
+def short_image(image: str) -> str:
+    """Return an image without registry and folders, a digest cut to twelve digits."""
+    name, at, digest = image.rpartition("/")[2].partition("@")
+    return f"{name[:96]}{at}{digest.removeprefix('sha256:')[:12]}"
+
+
 class QueueStatus(StatusPart):
     """What is."""
 
@@ -150,6 +156,8 @@ class QueueStatus(StatusPart):
     """Label selector of the pods, for the scale subresource."""
     image: ImageText | None = None
     """Image that is rolled out."""
+    short_image: Annotated[str, Field(max_length=128)] | None = None
+    """The same without its registry and folders, and with twelve digits of a digest, for lists."""
     target_image: ImageText | None = None
     """Image that the spec asks for."""
     migration: MigrationStatus | None = None
