@@ -129,7 +129,7 @@ def test_the_roles_of_the_security_page_can_be_made(database):
 
 
 @pytest.mark.parametrize("page", [GUIDE, *OPERATIONS], ids=lambda page: page.stem)
-def test_commands_name_the_resource_so_that_no_other_product_is_meant(page):
+def test_p46_commands_name_the_resource_so_that_no_other_product_is_meant(page):
     """P46: `queues` alone belongs to whichever group the API server lists first."""
     for text in blocks(page, "console"):
         for line in text.splitlines():

@@ -134,7 +134,7 @@ def test_a_budget_for_a_single_operator_would_only_block_drains(helm):
     assert helm.template({**values, "replicas": 2}).one("PodDisruptionBudget")
 
 
-def test_what_the_cluster_serves_changes_nothing(helm):
+def test_p42_what_the_cluster_serves_changes_nothing(helm):
     """P42: no guess from the API versions; what is asked for is rendered, the rest is not."""
     served = ("--api-versions", f"{MONITORING}/PodMonitor,{MONITORING}/PrometheusRule")
     for values in ({}, {"podMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}}):

@@ -68,7 +68,7 @@ def test_no_right_is_a_wildcard_or_reaches_what_nobody_needs(helm, values):
             }  # fmt: skip
 
 
-def test_secrets_are_read_one_by_one_and_never_listed(helm):
+def test_p44_secrets_are_read_one_by_one_and_never_listed(helm):
     """P44."""
     assert rights(main_role(helm.template()))["/secrets"] == {"get"}
 
