@@ -1,4 +1,4 @@
-"""No hook waits for pods that wait for the hook: the operator runs the Job."""
+"""P16: no hook waits for pods that wait for the hook: the operator runs the Job."""
 
 from awa.manifest import ConditionType
 from awa_operator.observed import JobPhase

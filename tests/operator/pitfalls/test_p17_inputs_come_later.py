@@ -1,4 +1,4 @@
-"""A Secret that comes later is waited for, and nothing fails meanwhile."""
+"""P17: a Secret that comes later is waited for, and nothing fails meanwhile."""
 
 from awa.manifest import ConditionType
 from support.planning.world import World

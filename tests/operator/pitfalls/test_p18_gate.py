@@ -1,4 +1,4 @@
-"""The gate gates: a failed migration moves no template."""
+"""P18: the gate gates: a failed migration moves no template."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""A recorded migration is not run again when its Job is gone."""
+"""P19: a recorded migration is not run again when its Job is gone."""
 
 import pytest
 

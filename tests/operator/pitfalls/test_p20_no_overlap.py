@@ -1,4 +1,4 @@
-"""Two migrations never overlap."""
+"""P20: two migrations never overlap."""
 
 from awa_operator.actions import CreateJob, DeleteJob
 from support.planning.world import World

@@ -1,4 +1,4 @@
-"""A failure keeps its words, without secrets, and its last Jobs."""
+"""P21: a failure keeps its words, without secrets, and its last Jobs."""
 
 from awa.manifest import ConditionType
 from awa_operator.observed import JobPhase

@@ -1,4 +1,4 @@
-"""A database that returns is migrated at once."""
+"""P22: a database that returns is migrated at once."""
 
 from awa.manifest import ConditionType
 from awa_operator.conditions import Reason

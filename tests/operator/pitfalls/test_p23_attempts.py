@@ -1,4 +1,4 @@
-"""A permanent failure is one attempt, a disruption is none."""
+"""P23: a permanent failure is one attempt, a disruption is none."""
 
 from awa.manifest import ConditionType
 from awa_operator.conditions import Reason

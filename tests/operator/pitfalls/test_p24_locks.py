@@ -1,4 +1,4 @@
-"""A migration held off by a lock says by whom, and old workers stay."""
+"""P24: a migration held off by a lock says by whom, and old workers stay."""
 
 from awa.manifest import ConditionType
 from awa_operator.conditions import Reason

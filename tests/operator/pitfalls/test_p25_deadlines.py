@@ -1,4 +1,4 @@
-"""A slow migration is not killed, and its deadline can be moved."""
+"""P25: a slow migration is not killed, and its deadline can be moved."""
 
 from support.planning.world import World
 

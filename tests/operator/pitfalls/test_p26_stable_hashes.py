@@ -1,4 +1,4 @@
-"""An upgrade of the operator restarts no worker and repeats no migration."""
+"""P26: an upgrade of the operator restarts no worker and repeats no migration."""
 
 import copy
 import json

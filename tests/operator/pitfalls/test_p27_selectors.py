@@ -1,4 +1,4 @@
-"""No worker selector matches a migration's pods."""
+"""P27: no worker selector matches a migration's pods."""
 
 from awa_operator import labels
 from awa_operator.render.deployment import render_pod_template

@@ -1,4 +1,4 @@
-"""A changed migration is another Job; the newest wins and none is interrupted."""
+"""P28: a changed migration is another Job; the newest wins and none is interrupted."""
 
 from awa.manifest import ConditionType
 from awa_operator.conditions import Reason

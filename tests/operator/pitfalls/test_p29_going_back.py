@@ -1,4 +1,4 @@
-"""Going back is accepted in every state, at once, and takes no old pod away first."""
+"""P29: going back is accepted in every state, at once, and takes no old pod away first."""
 
 from awa.manifest import ConditionType
 from awa_operator.conditions import Reason

@@ -1,4 +1,4 @@
-"""Whatever is not done has a reason and words."""
+"""P30: whatever is not done has a reason and words."""
 
 import pytest
 

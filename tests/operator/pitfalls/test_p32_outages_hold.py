@@ -1,4 +1,4 @@
-"""An unreadable queue is held: never taken for an empty one."""
+"""P32: an unreadable queue is held: never taken for an empty one."""
 
 import pytest
 

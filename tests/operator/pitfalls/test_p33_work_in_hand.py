@@ -1,4 +1,4 @@
-"""Running jobs keep their pods, and idle pods go first."""
+"""P33: running jobs keep their pods, and idle pods go first."""
 
 from datetime import timedelta
 

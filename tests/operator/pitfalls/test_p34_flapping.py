@@ -1,4 +1,4 @@
-"""No flapping, and no cliff to zero."""
+"""P34: no flapping, and no cliff to zero."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""One writer of the replica count."""
+"""P35: one writer of the replica count."""
 
 from awa.manifest import ConditionType
 from awa.scaling import Signals

@@ -1,4 +1,4 @@
-"""At zero a rollout ends without pods, and the first pod is of the new template."""
+"""P36: at zero a rollout ends without pods, and the first pod is of the new template."""
 
 from awa.manifest import ConditionType
 from awa.scaling import Signals

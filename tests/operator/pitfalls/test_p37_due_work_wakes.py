@@ -1,4 +1,4 @@
-"""Work that is due wakes a queue from zero."""
+"""P37: work that is due wakes a queue from zero."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A pod may end longer than it drains."""
+"""P39: a pod may end longer than it drains."""
 
 from awa_operator.render.deployment import render_pod_template
 from support.planning.queues import make_queue

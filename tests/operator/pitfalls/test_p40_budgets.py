@@ -1,4 +1,4 @@
-"""A budget never blocks the drain of a single worker."""
+"""P40: a budget never blocks the drain of a single worker."""
 
 from awa_operator.render.disruption_budget import render_disruption_budget
 from support.planning.queues import make_queue

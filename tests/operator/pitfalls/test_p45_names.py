@@ -1,4 +1,4 @@
-"""Names fit, or are refused in words."""
+"""P45: names fit, or are refused in words."""
 
 import pytest
 
