@@ -2,19 +2,19 @@
 {{- define "awa.rules" -}}
 - apiGroups: [awa.dev]
   resources: [queues]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [awa.dev]
   resources: [queues/status]
   verbs: [patch]
 - apiGroups: [apps]
   resources: [deployments]
-  verbs: [get, list, watch, create, patch]
+  verbs: [list, watch, create, patch]
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [pods]
   verbs: {{ ternary "[get, list, watch, patch]" "[get, list, watch]" .Values.rbac.podDeletionCost }}
@@ -33,11 +33,11 @@
 {{- if .Values.rbac.networkPolicies }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [get, create, patch, delete]
+  verbs: [list, create, patch, delete]
 {{- end }}
 {{- if .Values.rbac.podMonitors }}
 - apiGroups: [monitoring.coreos.com]
   resources: [podmonitors]
-  verbs: [get, create, patch, delete]
+  verbs: [list, create, patch, delete]
 {{- end }}
 {{- end }}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from awa_operator.resources import WATCHED, resource_of
+from awa_operator.resources import LISTED, WATCHED, resource_of
 from support.charts import Rendered
 
 ALL = {"watch": {"allNamespaces": True}}
@@ -87,9 +87,15 @@ def test_what_is_watched_may_be_listed_and_watched(helm):
     assert {what for what, verbs in found.items() if "watch" in verbs} == watched
 
 
+def test_what_is_listed_now_and_then_may_be_listed(helm):
+    found = rights(main_role(helm.template()))
+    for resource in LISTED:
+        assert "list" in found[f"{resource.group}/{resource.plural}"], resource.plural
+
+
 def test_queues_are_read_and_only_their_status_is_written(helm):
     found = rights(main_role(helm.template()))
-    assert found["awa.dev/queues"] == {"get", "list", "watch"}
+    assert found["awa.dev/queues"] == {"list", "watch"}
     assert found["awa.dev/queues/status"] == {"patch"}
 
 
