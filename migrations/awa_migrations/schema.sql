@@ -237,6 +237,29 @@ begin
         else (select range_agg(int8range(s, s + 1)) from unnest(p_bodies.seqs) s) end;
 end $$;
 
+-- Name: available_about(integer, bigint); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.available_about(p_lane integer, p_exact bigint, OUT waiting bigint, OUT oldest timestamp with time zone) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+declare
+    v_next bigint;
+    v_above bigint;
+begin
+    select a.waiting, a.oldest into waiting, oldest from "awa".available_in(p_lane, p_exact) a;
+    if waiting < p_exact then
+        return;
+    end if;
+    v_next := ("awa".cursor_of(p_lane, "awa".current_slot())).next_seq;
+    select pg_sequence_last_value(l.sequence) - v_next + 1 into v_above from "awa".lanes l where l.lane_id = p_lane;
+    v_above := v_above - coalesce((
+        select sum("awa".size_of(t.items * int8multirange(int8range(v_next, null)))) from "awa".ready_tombstones t
+         where t.lane_id = p_lane and t.last_seq >= v_next), 0);
+    waiting := greatest(waiting, v_above);
+end $$;
+
 -- Name: ready_entries; Type: TABLE; Schema: awa; Owner: -
 
 CREATE TABLE awa.ready_entries (
@@ -1318,21 +1341,25 @@ declare
     v_function regprocedure;
     v_count integer := 0;
 begin
-    v_names := case p_level when 'reader' then v_reads
+    v_names := case p_level when 'monitor' then 'queue_ids|signals|workers|pod_loads|rescue_lost'
+                            when 'reader' then v_reads
                             when 'producer' then v_reads || '|enqueue|reserve|register_lane|cancel|retry'
                             when 'worker' then '.+' end;
     if v_names is null then
-        raise exception 'there is no level %; there are reader, producer and worker', p_level using errcode = '22023';
+        raise exception 'there is no level %; there are monitor, reader, producer and worker', p_level using errcode = '22023';
     elsif not exists (select from pg_roles where rolname = p_role) then
         raise exception 'there is no role %; create it first', p_role using errcode = '22023';
     end if;
     execute format('grant usage on schema "awa" to %I', p_role);
-    execute format('grant select on "awa".schema_version, "awa".terminal_jobs to %I', p_role);
+    execute format('grant select on "awa".schema_version to %I', p_role);
+    if p_level <> 'monitor' then
+        execute format('grant select on "awa".terminal_jobs to %I', p_role);
+    end if;
     for v_function in
         select p.oid::regprocedure from pg_proc p
          where p.pronamespace = to_regnamespace('awa')
            and (p.proname ~ ('^(' || v_names || ')_v[0-9]+$') and p.proname !~ '^grant_v'
-                or p.proname in ('size_of', 'rank_in'))
+                or p.proname in ('size_of', 'rank_in') and p_level <> 'monitor')
          order by p.oid loop
         execute format('grant execute on function %s to %I', v_function, p_role);
         v_count := v_count + 1;
@@ -1379,6 +1406,48 @@ begin
         select seq from unnest(p_body.seqs, p_body.kinds) u(seq, kind) where kind <> all (p_kinds)));
 end $$;
 
+-- Name: runtime_instances; Type: TABLE; Schema: awa; Owner: -
+
+CREATE TABLE awa.runtime_instances (
+    worker_id bigint NOT NULL,
+    name text NOT NULL,
+    version text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    queues text[] NOT NULL,
+    kinds text[] NOT NULL,
+    started_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_seen timestamp with time zone DEFAULT now() NOT NULL,
+    stale_after interval NOT NULL,
+    dead_at timestamp with time zone,
+    dead_reason text,
+    settled_below bigint DEFAULT 0 NOT NULL,
+    pod_owner text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    pod_name text DEFAULT ''::text NOT NULL,
+    pod_uid text DEFAULT ''::text NOT NULL,
+    started_claims bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    started_seqs bigint[] DEFAULT '{}'::bigint[] NOT NULL
+)
+WITH (fillfactor='50');
+
+-- Name: hand_on(awa.runtime_instances); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.hand_on(p_worker awa.runtime_instances) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+declare
+    v_claims "awa".open_claim[] := "awa".unsettled(p_worker.worker_id, p_worker.settled_below, 'infinity', 10000);
+    v_error text := case when p_worker.dead_reason = 'heartbeat stale' then 'heartbeat stale: worker presumed dead'
+                         else 'worker died: ' || coalesce(p_worker.dead_reason, '') end;
+begin
+    -- Past this age no claim of a dead worker can still be on its way: claims have a statement limit.
+    update "awa".runtime_instances i set settled_below = 9223372036854775807
+     where i.worker_id = p_worker.worker_id and cardinality(v_claims) = 0
+       and i.dead_at < clock_timestamp() - interval '10 minutes';
+    return "awa".end_open(v_claims, p_worker.started_claims, p_worker.started_seqs, v_error)
+         + "awa".end_leases(p_worker.worker_id, v_error);
+end $$;
+
 -- Name: heartbeat_v1(bigint, bigint[], bigint[], bigint[], interval); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.heartbeat_v1(p_worker bigint, p_held bigint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer) RETURNS record
@@ -1416,6 +1485,20 @@ begin
     if v_newest > v_below and cardinality(v_lost) < 10000 then
         update "awa".runtime_instances set settled_below = v_newest where worker_id = p_worker;
     end if;
+end $$;
+
+-- Name: in_hand(); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.in_hand() RETURNS TABLE(lane_id integer, worker_id bigint, claimed_at timestamp with time zone, jobs bigint)
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+    return query
+    select o.lane_id, o.worker_id, o.claimed_at, "awa".size_of(o.open)::bigint from "awa".open_items() o
+    union all
+    select e.lane_id, e.worker_id, e.claimed_at, 1::bigint from "awa".leases e where e.state = 'running';
 end $$;
 
 -- Name: job_to_move(awa.job_row, awa.job_state); Type: FUNCTION; Schema: awa; Owner: -
@@ -1959,7 +2042,7 @@ begin
                            where e.slot = c.slot and e.claim_id = c.claim_id) e, unnest(e.items) r), '{}') as open
              from "awa".claim_batches c
             where c.worker_id = i.worker_id and c.claim_id > i.settled_below and not isempty(c.items)) o
-     where not isempty(o.open);
+     where i.settled_below < 9223372036854775807 and not isempty(o.open);
 end $$;
 
 -- Name: output_of(awa.job_row); Type: FUNCTION; Schema: awa; Owner: -
@@ -2070,6 +2153,24 @@ begin
           join unnest("awa".draw(v_lane.sequence, v_lane.needed)) with ordinality n(seq, n) on n.n = m.n;
         perform "awa".wake(v_lane.queue_id);
     end loop;
+end $$;
+
+-- Name: pod_loads_v1(text); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.pod_loads_v1(p_owner text) RETURNS TABLE(pod_name text, pod_uid text, running bigint, oldest_running_seconds double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+    return query
+    select i.pod_name, i.pod_uid, sum(h.jobs)::bigint,
+           extract(epoch from clock_timestamp() - min(h.claimed_at))::double precision
+      from "awa".runtime_instances i join "awa".in_hand() h on h.worker_id = i.worker_id
+     where i.pod_owner = p_owner and i.pod_owner <> '' and i.dead_at is null
+     group by i.pod_name, i.pod_uid;
 end $$;
 
 -- Name: deferred_jobs; Type: TABLE; Schema: awa; Owner: -
@@ -2270,9 +2371,9 @@ CREATE FUNCTION awa.register_lane_v1(p_queue text, p_priority smallint) RETURNS 
     SET jit TO 'off'
     AS $$ select lane_id from "awa".lane_of(p_queue, p_priority) $$;
 
--- Name: register_worker_v1(text, text, text, integer, text[], text[], interval); Type: FUNCTION; Schema: awa; Owner: -
+-- Name: register_worker_v1(text, text, text, integer, text[], text[], interval, text, text, text); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval) RETURNS bigint
+CREATE FUNCTION awa.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval, p_pod_owner text DEFAULT ''::text, p_pod_name text DEFAULT ''::text, p_pod_uid text DEFAULT ''::text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET jit TO 'off'
@@ -2284,8 +2385,9 @@ begin
     foreach v_queue in array p_queues loop
         perform "awa".lane_of(v_queue, 2::smallint);
     end loop;
-    insert into "awa".runtime_instances (name, version, host, pid, queues, kinds, stale_after, settled_below)
-    values (p_name, p_version, p_host, p_pid, p_queues, p_kinds, p_stale_after,
+    insert into "awa".runtime_instances (name, version, host, pid, queues, kinds, stale_after, pod_owner, pod_name, pod_uid,
+                                            settled_below)
+    values (p_name, p_version, p_host, p_pid, p_queues, p_kinds, p_stale_after, p_pod_owner, p_pod_name, p_pod_uid,
             coalesce(pg_sequence_last_value('"awa".claim_id'), 0))
     returning worker_id into v_worker;
     -- Jobs handed back because nobody knew their kind become due now that somebody does.
@@ -2319,6 +2421,24 @@ begin
             or statement_timestamp() - transaction_timestamp() > interval '1 second' then
         raise exception '% holds up the lane and must be a transaction of its own', p_what using errcode = '25001';
     end if;
+end $$;
+
+-- Name: rescue_lost_v1(bigint, text); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.rescue_lost_v1(p_worker bigint, p_reason text) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+declare
+    v_worker "awa".runtime_instances;
+begin
+    if not "awa".mark_dead_v1(p_worker, p_reason) then
+        return null;
+    end if;
+    select * into strict v_worker from "awa".runtime_instances where worker_id = p_worker;
+    return "awa".hand_on(v_worker);
 end $$;
 
 -- Name: rescue_overdue_v1(); Type: FUNCTION; Schema: awa; Owner: -
@@ -2357,8 +2477,7 @@ CREATE FUNCTION awa.rescue_v1(p_declare_silent_dead boolean DEFAULT true) RETURN
     AS $$
 #variable_conflict use_column
 declare
-    v_row record;
-    v_claims "awa".open_claim[];
+    v_row "awa".runtime_instances;
 begin
     insert into "awa".runtime_instances (worker_id, name, version, host, pid, queues, kinds, stale_after, dead_at,
                                             dead_reason)
@@ -2369,20 +2488,11 @@ begin
     on conflict do nothing;
     update "awa".runtime_instances set dead_at = clock_timestamp(), dead_reason = 'heartbeat stale'
      where p_declare_silent_dead and dead_at is null and last_seen < clock_timestamp() - stale_after;
-    for v_row in select i.worker_id, i.settled_below, i.started_claims, i.started_seqs, i.dead_reason
-                   from "awa".runtime_instances i
+    for v_row in select * from "awa".runtime_instances i
                   where dead_at is not null and settled_below < coalesce(pg_sequence_last_value('"awa".claim_id'), 0)
                   order by i.worker_id for update skip locked loop
-        v_claims := "awa".unsettled(v_row.worker_id, v_row.settled_below, 'infinity', 10000);
-        rescued := "awa".end_open(v_claims, v_row.started_claims, v_row.started_seqs,
-                       case when v_row.dead_reason = 'heartbeat stale' then 'heartbeat stale: worker presumed dead'
-                            else 'worker died: ' || coalesce(v_row.dead_reason, '') end)
-                 + "awa".end_leases(v_row.worker_id, 'heartbeat stale: worker presumed dead');
+        rescued := "awa".hand_on(v_row);
         worker_id := v_row.worker_id;
-        -- Past this age no claim of a dead worker can still be on its way: claims have a statement limit.
-        update "awa".runtime_instances i set settled_below = 9223372036854775807
-         where i.worker_id = v_row.worker_id and cardinality(v_claims) = 0
-           and i.dead_at < clock_timestamp() - interval '10 minutes';
         if rescued > 0 then
             return next;
         end if;
@@ -2668,32 +2778,37 @@ end $$;
 CREATE FUNCTION awa.signals_v1(p_queues text[], p_lead interval) RETURNS TABLE(queue text, ready bigint, running bigint, oldest_ready_seconds double precision, due_soon bigint, orphaned bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
     SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 begin
     return query
-    select m.queue,
-           coalesce((select sum(c.waiting) from "awa".lanes l
-                      cross join lateral "awa".available_in(l.lane_id, 10000) c
-                      where l.queue = m.queue and not m.paused), 0)::bigint,
-           coalesce((select sum("awa".size_of(o.open)) from "awa".open_items() o
-                       join "awa".lanes l on l.lane_id = o.lane_id where l.queue = m.queue), 0)::bigint
-               + (select count(*) from "awa".leases e join "awa".lanes l on l.lane_id = e.lane_id where l.queue = m.queue),
-           coalesce((select max(extract(epoch from clock_timestamp() - h.at)) from "awa".lanes l cross join lateral (
-                        select coalesce(b.run_at, b.created_at) as at
-                          from "awa".available_bodies(l.lane_id, null, 1) b) h
-                      where l.queue = m.queue and not m.paused), 0)::double precision,
-           (select count(*) from "awa".lanes l cross join lateral (
-                select from "awa".deferred_jobs d where d.lane_id = l.lane_id and d.run_at <= clock_timestamp() + p_lead
-                   and d.reason <> 'unknown_kind' limit 10000) d
-             where l.queue = m.queue and not m.paused),
-           coalesce((select sum("awa".size_of(o.open)) from "awa".open_items() o
-                       join "awa".lanes l on l.lane_id = o.lane_id
-                       join "awa".runtime_instances i on i.worker_id = o.worker_id
-                      where l.queue = m.queue and (i.dead_at is not null or i.last_seen < clock_timestamp() - i.stale_after)),
-                    0)::bigint
-      from "awa".queue_meta m where m.queue = any (p_queues);
+    with lane as (
+        select l.lane_id, l.queue from "awa".lanes l where l.queue = any (p_queues)
+    ), part as (
+        select l.queue, a.waiting as ready, 0::bigint as running, 0::bigint as orphaned, a.oldest, d.n as due
+          from lane l join "awa".queue_meta m on m.queue = l.queue
+         cross join lateral "awa".available_about(l.lane_id, 1000) a
+         cross join lateral (
+               select count(*) as n from (
+                   select from "awa".deferred_jobs d
+                    where d.lane_id = l.lane_id and d.run_at <= clock_timestamp() + p_lead and d.reason <> 'unknown_kind'
+                    limit 10000) d) d
+         where not m.paused
+        union all
+        select l.queue, 0, h.jobs, case when i.dead_at is null and i.last_seen >= clock_timestamp() - i.stale_after then 0
+                                        else h.jobs end, null, 0
+          from "awa".in_hand() h
+          join lane l on l.lane_id = h.lane_id
+          left join "awa".runtime_instances i on i.worker_id = h.worker_id
+    )
+    select m.queue, coalesce(sum(p.ready), 0)::bigint, coalesce(sum(p.running), 0)::bigint,
+           coalesce(extract(epoch from clock_timestamp() - min(p.oldest)), 0)::double precision,
+           coalesce(sum(p.due), 0)::bigint, coalesce(sum(p.orphaned), 0)::bigint
+      from "awa".queue_meta m left join part p on p.queue = m.queue
+     where m.queue = any (p_queues)
+     group by m.queue;
 end $$;
 
 -- Name: size_of(int8multirange); Type: FUNCTION; Schema: awa; Owner: -
@@ -2875,6 +2990,23 @@ begin
            u(seq, id, kind, args, created, run, attempt, tries, payload)
      where seq <> all (p_seqs);
     return v_left;
+end $$;
+
+-- Name: workers_v1(text[]); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.workers_v1(p_owners text[]) RETURNS TABLE(worker_id bigint, pod_owner text, pod_name text, pod_uid text, started_at timestamp with time zone, last_seen timestamp with time zone)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+    return query
+    select i.worker_id, i.pod_owner, i.pod_name, i.pod_uid, i.started_at, i.last_seen
+      from "awa".runtime_instances i
+     where i.pod_owner = any (p_owners) and i.pod_owner <> '' and i.dead_at is null
+     order by i.worker_id;
 end $$;
 
 -- Name: write_claims(bigint, bigint, text[], awa.lane_look[], xid8); Type: FUNCTION; Schema: awa; Owner: -
@@ -3220,27 +3352,6 @@ CREATE TABLE awa.ring_rotations (
     CONSTRAINT ring_rotations_slot_check CHECK (((slot >= 0) AND (slot <= 15)))
 );
 
--- Name: runtime_instances; Type: TABLE; Schema: awa; Owner: -
-
-CREATE TABLE awa.runtime_instances (
-    worker_id bigint NOT NULL,
-    name text NOT NULL,
-    version text NOT NULL,
-    host text NOT NULL,
-    pid integer NOT NULL,
-    queues text[] NOT NULL,
-    kinds text[] NOT NULL,
-    started_at timestamp with time zone DEFAULT now() NOT NULL,
-    last_seen timestamp with time zone DEFAULT now() NOT NULL,
-    stale_after interval NOT NULL,
-    dead_at timestamp with time zone,
-    dead_reason text,
-    settled_below bigint DEFAULT 0 NOT NULL,
-    started_claims bigint[] DEFAULT '{}'::bigint[] NOT NULL,
-    started_seqs bigint[] DEFAULT '{}'::bigint[] NOT NULL
-)
-WITH (fillfactor='50');
-
 -- Name: runtime_instances_worker_id_seq; Type: SEQUENCE; Schema: awa; Owner: -
 
 ALTER TABLE awa.runtime_instances ALTER COLUMN worker_id ADD GENERATED ALWAYS AS IDENTITY (
@@ -3535,6 +3646,10 @@ CREATE INDEX receipt_completion_batches_claim ON ONLY awa.receipt_completion_bat
 
 CREATE INDEX receipt_completion_batches_00_claim_id_idx ON awa.receipt_completion_batches_00 USING btree (claim_id);
 
+-- Name: runtime_instances_pods; Type: INDEX; Schema: awa; Owner: -
+
+CREATE INDEX runtime_instances_pods ON awa.runtime_instances USING btree (pod_owner) WHERE ((dead_at IS NULL) AND (pod_owner <> ''::text));
+
 -- One of 16 that differ in their numbers only.
 -- Name: claim_batches_00_lane_id_next_seq_claim_id_idx; Type: INDEX ATTACH; Schema: awa; Owner: -
 
@@ -3595,6 +3710,10 @@ REVOKE ALL ON FUNCTION awa.aged_priority(p_priority smallint, p_head timestamp w
 -- Name: FUNCTION as_ranges(p_bodies awa.claimed); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.as_ranges(p_bodies awa.claimed) FROM PUBLIC;
+
+-- Name: FUNCTION available_about(p_lane integer, p_exact bigint, OUT waiting bigint, OUT oldest timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.available_about(p_lane integer, p_exact bigint, OUT waiting bigint, OUT oldest timestamp with time zone) FROM PUBLIC;
 
 -- Name: FUNCTION available_bodies(p_lane integer, p_kind text, p_limit bigint); Type: ACL; Schema: awa; Owner: -
 
@@ -3748,9 +3867,17 @@ REVOKE ALL ON FUNCTION awa.grow_lane_pool(p_size integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION awa.hand_back_unknown(p_claim bigint, p_body awa.claimed, p_kinds text[]) FROM PUBLIC;
 
+-- Name: FUNCTION hand_on(p_worker awa.runtime_instances); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.hand_on(p_worker awa.runtime_instances) FROM PUBLIC;
+
 -- Name: FUNCTION heartbeat_v1(p_worker bigint, p_held bigint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.heartbeat_v1(p_worker bigint, p_held bigint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer) FROM PUBLIC;
+
+-- Name: FUNCTION in_hand(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.in_hand() FROM PUBLIC;
 
 -- Name: FUNCTION job_to_move(p_job awa.job_row, p_state awa.job_state); Type: ACL; Schema: awa; Owner: -
 
@@ -3844,6 +3971,10 @@ REVOKE ALL ON FUNCTION awa.pause_queue_v1(p_queue text, p_by text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION awa.place(p_moves awa.moving[], p_now timestamp with time zone) FROM PUBLIC;
 
+-- Name: FUNCTION pod_loads_v1(p_owner text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.pod_loads_v1(p_owner text) FROM PUBLIC;
+
 -- Name: FUNCTION promote_keys(p_jobs awa.deferred_jobs[], p_now timestamp with time zone); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.promote_keys(p_jobs awa.deferred_jobs[], p_now timestamp with time zone) FROM PUBLIC;
@@ -3876,9 +4007,9 @@ REVOKE ALL ON FUNCTION awa.rank_in(p_items int8multirange, p_seq bigint) FROM PU
 
 REVOKE ALL ON FUNCTION awa.register_lane_v1(p_queue text, p_priority smallint) FROM PUBLIC;
 
--- Name: FUNCTION register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval); Type: ACL; Schema: awa; Owner: -
+-- Name: FUNCTION register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval, p_pod_owner text, p_pod_name text, p_pod_uid text); Type: ACL; Schema: awa; Owner: -
 
-REVOKE ALL ON FUNCTION awa.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION awa.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval, p_pod_owner text, p_pod_name text, p_pod_uid text) FROM PUBLIC;
 
 -- Name: FUNCTION require_own_transaction(p_what text); Type: ACL; Schema: awa; Owner: -
 
@@ -3887,6 +4018,10 @@ REVOKE ALL ON FUNCTION awa.require_own_transaction(p_what text) FROM PUBLIC;
 -- Name: FUNCTION require_short_transaction(p_what text); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.require_short_transaction(p_what text) FROM PUBLIC;
+
+-- Name: FUNCTION rescue_lost_v1(p_worker bigint, p_reason text); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.rescue_lost_v1(p_worker bigint, p_reason text) FROM PUBLIC;
 
 -- Name: FUNCTION rescue_overdue_v1(); Type: ACL; Schema: awa; Owner: -
 
@@ -3983,6 +4118,10 @@ REVOKE ALL ON FUNCTION awa.with_error(p_payload jsonb, p_error text, p_attempt i
 -- Name: FUNCTION without_places(p_body awa.claimed, p_seqs bigint[]); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.without_places(p_body awa.claimed, p_seqs bigint[]) FROM PUBLIC;
+
+-- Name: FUNCTION workers_v1(p_owners text[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.workers_v1(p_owners text[]) FROM PUBLIC;
 
 -- Name: FUNCTION write_claims(p_worker bigint, p_token bigint, p_kinds text[], p_looks awa.lane_look[], p_bound xid8); Type: ACL; Schema: awa; Owner: -
 

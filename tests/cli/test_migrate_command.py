@@ -30,8 +30,9 @@ TABLES_OF = (
     " then has_sequence_privilege($1, oid, 'usage, select, update')"
     " else has_table_privilege($1, oid, 'select, insert, update, delete, truncate') end) order by 1"
 )
+WATCHES = {"queue_ids_v1", "signals_v1", "workers_v1", "pod_loads_v1", "rescue_lost_v1"}
 READS = {"get_job_v1", "get_job_v2", "list_jobs_v1", "queue_counts_v1", "queue_ids_v1",
-         "signals_v1", "size_of", "rank_in"}  # fmt: skip
+         "signals_v1", "size_of", "rank_in", "unknown_kinds_v1"}  # fmt: skip
 WRITES = {"enqueue_v1", "reserve_v1", "register_lane_v1", "cancel_v1", "retry_v1"}
 
 
@@ -158,7 +159,8 @@ async def test_nobody_may_call_anything_until_it_is_granted(database, connect, r
 
 
 @pytest.mark.parametrize(
-    ("level", "functions"), [("reader", READS), ("producer", READS | WRITES), ("worker", None)]
+    ("level", "functions"),
+    [("monitor", WATCHES), ("reader", READS), ("producer", READS | WRITES), ("worker", None)],
 )
 async def test_a_level_is_exactly_its_functions_and_no_table(
     database, connect, role, level, functions
@@ -180,7 +182,7 @@ async def test_a_level_is_exactly_its_functions_and_no_table(
         assert {"claim_v1", "finish_v2", "settle_v1", "prune_v1"} < functions
     assert found == functions
     tables = [row["relname"] for row in await session.fetch(TABLES_OF, role)]
-    assert tables == ["schema_version", "terminal_jobs"]
+    assert tables == ["schema_version", *([] if level == "monitor" else ["terminal_jobs"])]
 
 
 async def test_a_reader_reads_and_a_producer_enqueues_and_no_more(database, address, role):

@@ -252,6 +252,16 @@ class WorkerSettings:
         str | None,
         Knob("host:port of /metrics when it is another one than that of the health pages."),
     ] = None
+    pod_owner: Annotated[
+        str | None,
+        Knob(
+            "uid of the resource that this worker's pod belongs to. The operator sets this and the "
+            "next two, and then hands on the jobs of a pod that is gone without waiting for "
+            "`heartbeat_staleness`."
+        ),
+    ] = None
+    pod_name: Annotated[str | None, Knob("Name of this worker's pod.")] = None
+    pod_uid: Annotated[str | None, Knob("uid of this worker's pod.")] = None
 
     def __post_init__(self) -> None:
         check_knobs(self, "")

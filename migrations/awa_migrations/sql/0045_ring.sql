@@ -198,7 +198,8 @@ create table {schema}.lane_totals (
     primary key (lane_id, state)
 );
 
--- One row per start of a worker process. worker_id is its identity; names may repeat.
+-- One row per start of a worker process. worker_id is its identity; names may repeat. pod_owner: uid of the object in whose
+-- pod it runs, so that only who knows all pods of that object judges it by them; several clusters may share a database.
 create table {schema}.runtime_instances (
     worker_id     bigint generated always as identity primary key,
     name          text not null,
@@ -213,9 +214,14 @@ create table {schema}.runtime_instances (
     dead_at       timestamptz,
     dead_reason   text,
     settled_below bigint not null default 0,
+    pod_owner     text collate "C" not null default '',
+    pod_name      text not null default '',
+    pod_uid       text not null default '',
     started_claims bigint[] not null default '{}',
     started_seqs   bigint[] not null default '{}'
 ) with (fillfactor = 50);
+-- No column that a heartbeat changes.
+create index runtime_instances_pods on {schema}.runtime_instances (pod_owner) where dead_at is null and pod_owner <> '';
 
 create table {schema}.leader (
     duty       text primary key,

@@ -8,7 +8,8 @@
 -- so sweeps look only at what came after.
 
 create function {schema}.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[],
-                                            p_kinds text[], p_stale_after interval)
+                                            p_kinds text[], p_stale_after interval, p_pod_owner text default '',
+                                            p_pod_name text default '', p_pod_uid text default '')
 returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -21,8 +22,9 @@ begin
     foreach v_queue in array p_queues loop
         perform {schema}.lane_of(v_queue, 2::smallint);
     end loop;
-    insert into {schema}.runtime_instances (name, version, host, pid, queues, kinds, stale_after, settled_below)
-    values (p_name, p_version, p_host, p_pid, p_queues, p_kinds, p_stale_after,
+    insert into {schema}.runtime_instances (name, version, host, pid, queues, kinds, stale_after, pod_owner, pod_name, pod_uid,
+                                            settled_below)
+    values (p_name, p_version, p_host, p_pid, p_queues, p_kinds, p_stale_after, p_pod_owner, p_pod_name, p_pod_uid,
             coalesce(pg_sequence_last_value('{schema}.claim_id'), 0))
     returning worker_id into v_worker;
     -- Jobs handed back because nobody knew their kind become due now that somebody does.
@@ -157,7 +159,7 @@ begin
                              '{}', '{}', null);
 end $$;
 
--- Somebody who knows says that a worker is gone: its supervisor, or whoever saw its pod go.
+-- Somebody who knows says that a worker is gone.
 create function {schema}.mark_dead_v1(p_worker bigint, p_reason text) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -197,8 +199,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    v_row record;
-    v_claims {schema}.open_claim[];
+    v_row {schema}.runtime_instances;
 begin
     insert into {schema}.runtime_instances (worker_id, name, version, host, pid, queues, kinds, stale_after, dead_at,
                                             dead_reason)
@@ -209,24 +210,52 @@ begin
     on conflict do nothing;
     update {schema}.runtime_instances set dead_at = clock_timestamp(), dead_reason = 'heartbeat stale'
      where p_declare_silent_dead and dead_at is null and last_seen < clock_timestamp() - stale_after;
-    for v_row in select i.worker_id, i.settled_below, i.started_claims, i.started_seqs, i.dead_reason
-                   from {schema}.runtime_instances i
+    for v_row in select * from {schema}.runtime_instances i
                   where dead_at is not null and settled_below < coalesce(pg_sequence_last_value('{schema}.claim_id'), 0)
                   order by i.worker_id for update skip locked loop
-        v_claims := {schema}.unsettled(v_row.worker_id, v_row.settled_below, 'infinity', 10000);
-        rescued := {schema}.end_open(v_claims, v_row.started_claims, v_row.started_seqs,
-                       case when v_row.dead_reason = 'heartbeat stale' then 'heartbeat stale: worker presumed dead'
-                            else 'worker died: ' || coalesce(v_row.dead_reason, '') end)
-                 + {schema}.end_leases(v_row.worker_id, 'heartbeat stale: worker presumed dead');
+        rescued := {schema}.hand_on(v_row);
         worker_id := v_row.worker_id;
-        -- Past this age no claim of a dead worker can still be on its way: claims have a statement limit.
-        update {schema}.runtime_instances i set settled_below = 9223372036854775807
-         where i.worker_id = v_row.worker_id and cardinality(v_claims) = 0
-           and i.dead_at < clock_timestamp() - interval '10 minutes';
         if rescued > 0 then
             return next;
         end if;
     end loop;
+end $$;
+
+-- Ends what a dead worker holds: what its last heartbeat named as started crashed, the rest goes back uncounted. The caller has
+-- locked its row.
+create function {schema}.hand_on(p_worker {schema}.runtime_instances) returns integer
+language plpgsql volatile
+as $$
+declare
+    v_claims {schema}.open_claim[] := {schema}.unsettled(p_worker.worker_id, p_worker.settled_below, 'infinity', 10000);
+    v_error text := case when p_worker.dead_reason = 'heartbeat stale' then 'heartbeat stale: worker presumed dead'
+                         else 'worker died: ' || coalesce(p_worker.dead_reason, '') end;
+begin
+    -- Past this age no claim of a dead worker can still be on its way: claims have a statement limit.
+    update {schema}.runtime_instances i set settled_below = 9223372036854775807
+     where i.worker_id = p_worker.worker_id and cardinality(v_claims) = 0
+       and i.dead_at < clock_timestamp() - interval '10 minutes';
+    return {schema}.end_open(v_claims, p_worker.started_claims, p_worker.started_seqs, v_error)
+         + {schema}.end_leases(p_worker.worker_id, v_error);
+end $$;
+
+-- Somebody who knows says that a worker is gone for good with its recordings, as its pod is: marks it dead and hands on at once
+-- what it held. Answers for how many jobs, NULL when it was known to be dead. If it lives all the same, its ends are refused,
+-- and it registers again.
+create function {schema}.rescue_lost_v1(p_worker bigint, p_reason text) returns integer
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_worker {schema}.runtime_instances;
+begin
+    if not {schema}.mark_dead_v1(p_worker, p_reason) then
+        return null;
+    end if;
+    select * into strict v_worker from {schema}.runtime_instances where worker_id = p_worker;
+    return {schema}.hand_on(v_worker);
 end $$;
 
 -- Distinct owners of claims in the ring, by skipping through the index.

@@ -224,7 +224,7 @@ begin
                            where e.slot = c.slot and e.claim_id = c.claim_id) e, unnest(e.items) r), '{}') as open
              from {schema}.claim_batches c
             where c.worker_id = i.worker_id and c.claim_id > i.settled_below and not isempty(c.items)) o
-     where not isempty(o.open);
+     where i.settled_below < 9223372036854775807 and not isempty(o.open);
 end $$;
 
 -- Exact counts of every queue, each job once. Cost follows what waits and runs, not history.
@@ -506,38 +506,79 @@ begin
     return v_id is not null;
 end $$;
 
--- Signals for scaling, cheap enough to ask every few seconds: ready is what the lanes' numbers say, not a count.
+-- Like available_in, and as cheap for a long lane as for a short one: beyond p_exact the lane's numbers say how many there are,
+-- those of rolled-back producers among them.
+create function {schema}.available_about(p_lane integer, p_exact bigint, out waiting bigint, out oldest timestamptz)
+language plpgsql stable
+set enable_seqscan = off
+set enable_sort = off
+as $$
+declare
+    v_next bigint;
+    v_above bigint;
+begin
+    select a.waiting, a.oldest into waiting, oldest from {schema}.available_in(p_lane, p_exact) a;
+    if waiting < p_exact then
+        return;
+    end if;
+    v_next := ({schema}.cursor_of(p_lane, {schema}.current_slot())).next_seq;
+    select pg_sequence_last_value(l.sequence) - v_next + 1 into v_above from {schema}.lanes l where l.lane_id = p_lane;
+    v_above := v_above - coalesce((
+        select sum({schema}.size_of(t.items * int8multirange(int8range(v_next, null)))) from {schema}.ready_tombstones t
+         where t.lane_id = p_lane and t.last_seq >= v_next), 0);
+    waiting := greatest(waiting, v_above);
+end $$;
+
+-- What workers have in hand: one row for each claim that is not all closed, and for each attempt outside of the ring.
+create function {schema}.in_hand() returns table (lane_id integer, worker_id bigint, claimed_at timestamptz, jobs bigint)
+language plpgsql stable
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select o.lane_id, o.worker_id, o.claimed_at, {schema}.size_of(o.open)::bigint from {schema}.open_items() o
+    union all
+    select e.lane_id, e.worker_id, e.claimed_at, 1::bigint from {schema}.leases e where e.state = 'running';
+end $$;
+
+-- Signals for scaling, cheap enough to ask every few seconds. orphaned: attempts whose worker is gone.
 create function {schema}.signals_v1(p_queues text[], p_lead interval)
 returns table (queue text, ready bigint, running bigint, oldest_ready_seconds double precision, due_soon bigint,
                orphaned bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column
 begin
     return query
-    select m.queue,
-           coalesce((select sum(c.waiting) from {schema}.lanes l
-                      cross join lateral {schema}.available_in(l.lane_id, 10000) c
-                      where l.queue = m.queue and not m.paused), 0)::bigint,
-           coalesce((select sum({schema}.size_of(o.open)) from {schema}.open_items() o
-                       join {schema}.lanes l on l.lane_id = o.lane_id where l.queue = m.queue), 0)::bigint
-               + (select count(*) from {schema}.leases e join {schema}.lanes l on l.lane_id = e.lane_id where l.queue = m.queue),
-           coalesce((select max(extract(epoch from clock_timestamp() - h.at)) from {schema}.lanes l cross join lateral (
-                        select coalesce(b.run_at, b.created_at) as at
-                          from {schema}.available_bodies(l.lane_id, null, 1) b) h
-                      where l.queue = m.queue and not m.paused), 0)::double precision,
-           (select count(*) from {schema}.lanes l cross join lateral (
-                select from {schema}.deferred_jobs d where d.lane_id = l.lane_id and d.run_at <= clock_timestamp() + p_lead
-                   and d.reason <> 'unknown_kind' limit 10000) d
-             where l.queue = m.queue and not m.paused),
-           coalesce((select sum({schema}.size_of(o.open)) from {schema}.open_items() o
-                       join {schema}.lanes l on l.lane_id = o.lane_id
-                       join {schema}.runtime_instances i on i.worker_id = o.worker_id
-                      where l.queue = m.queue and (i.dead_at is not null or i.last_seen < clock_timestamp() - i.stale_after)),
-                    0)::bigint
-      from {schema}.queue_meta m where m.queue = any (p_queues);
+    with lane as (
+        select l.lane_id, l.queue from {schema}.lanes l where l.queue = any (p_queues)
+    ), part as (
+        select l.queue, a.waiting as ready, 0::bigint as running, 0::bigint as orphaned, a.oldest, d.n as due
+          from lane l join {schema}.queue_meta m on m.queue = l.queue
+         cross join lateral {schema}.available_about(l.lane_id, 1000) a
+         cross join lateral (
+               select count(*) as n from (
+                   select from {schema}.deferred_jobs d
+                    where d.lane_id = l.lane_id and d.run_at <= clock_timestamp() + p_lead and d.reason <> 'unknown_kind'
+                    limit 10000) d) d
+         where not m.paused
+        union all
+        select l.queue, 0, h.jobs, case when i.dead_at is null and i.last_seen >= clock_timestamp() - i.stale_after then 0
+                                        else h.jobs end, null, 0
+          from {schema}.in_hand() h
+          join lane l on l.lane_id = h.lane_id
+          left join {schema}.runtime_instances i on i.worker_id = h.worker_id
+    )
+    select m.queue, coalesce(sum(p.ready), 0)::bigint, coalesce(sum(p.running), 0)::bigint,
+           coalesce(extract(epoch from clock_timestamp() - min(p.oldest)), 0)::double precision,
+           coalesce(sum(p.due), 0)::bigint, coalesce(sum(p.orphaned), 0)::bigint
+      from {schema}.queue_meta m left join part p on p.queue = m.queue
+     where m.queue = any (p_queues)
+     group by m.queue;
 end $$;
 
 -- Jobs that wait for a worker that knows their kind; only these are read.
@@ -552,6 +593,41 @@ begin
     return query
     select l.queue, d.kind, count(*) from {schema}.deferred_jobs d join {schema}.lanes l on l.lane_id = d.lane_id
      where d.reason = 'unknown_kind' group by l.queue, d.kind order by 3 desc limit 100;
+end $$;
+
+-- Live workers of some owners with the pods that they run in, and since when each has been silent.
+create function {schema}.workers_v1(p_owners text[])
+returns table (worker_id bigint, pod_owner text, pod_name text, pod_uid text, started_at timestamptz, last_seen timestamptz)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select i.worker_id, i.pod_owner, i.pod_name, i.pod_uid, i.started_at, i.last_seen
+      from {schema}.runtime_instances i
+     where i.pod_owner = any (p_owners) and i.pod_owner <> '' and i.dead_at is null
+     order by i.worker_id;
+end $$;
+
+-- What the pods of an owner have in hand: how many jobs, and for how long the oldest has been running. Idle pods are left out.
+create function {schema}.pod_loads_v1(p_owner text)
+returns table (pod_name text, pod_uid text, running bigint, oldest_running_seconds double precision)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select i.pod_name, i.pod_uid, sum(h.jobs)::bigint,
+           extract(epoch from clock_timestamp() - min(h.claimed_at))::double precision
+      from {schema}.runtime_instances i join {schema}.in_hand() h on h.worker_id = i.worker_id
+     where i.pod_owner = p_owner and i.pod_owner <> '' and i.dead_at is null
+     group by i.pod_name, i.pod_uid;
 end $$;
 
 -- Numbers of queues, for their notification channels and locks.
@@ -584,11 +660,12 @@ begin
 end $$;
 
 -- Gives a role what it needs at a level and nothing else; called by the owner of the schema.
+--   monitor   looks at counts and workers, and says that a worker is gone; sees no job
 --   reader    looks at jobs and counts
 --   producer  also enqueues, cancels and retries
 --   worker    also works: every versioned function
 -- The functions that a level calls run with the owner's rights, so no table is granted but the schema's version and, to all
--- levels, the view of ended jobs with the two functions that it computes with.
+-- levels above monitor, the view of ended jobs with the two functions that it computes with.
 create function {schema}.grant_v1(p_role text, p_level text) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -599,21 +676,25 @@ declare
     v_function regprocedure;
     v_count integer := 0;
 begin
-    v_names := case p_level when 'reader' then v_reads
+    v_names := case p_level when 'monitor' then 'queue_ids|signals|workers|pod_loads|rescue_lost'
+                            when 'reader' then v_reads
                             when 'producer' then v_reads || '|enqueue|reserve|register_lane|cancel|retry'
                             when 'worker' then '.+' end;
     if v_names is null then
-        raise exception 'there is no level %; there are reader, producer and worker', p_level using errcode = '22023';
+        raise exception 'there is no level %; there are monitor, reader, producer and worker', p_level using errcode = '22023';
     elsif not exists (select from pg_roles where rolname = p_role) then
         raise exception 'there is no role %; create it first', p_role using errcode = '22023';
     end if;
     execute format('grant usage on schema {schema} to %I', p_role);
-    execute format('grant select on {schema}.schema_version, {schema}.terminal_jobs to %I', p_role);
+    execute format('grant select on {schema}.schema_version to %I', p_role);
+    if p_level <> 'monitor' then
+        execute format('grant select on {schema}.terminal_jobs to %I', p_role);
+    end if;
     for v_function in
         select p.oid::regprocedure from pg_proc p
          where p.pronamespace = to_regnamespace('{schema_name}')
            and (p.proname ~ ('^(' || v_names || ')_v[0-9]+$') and p.proname !~ '^grant_v'
-                or p.proname in ('size_of', 'rank_in'))
+                or p.proname in ('size_of', 'rank_in') and p_level <> 'monitor')
          order by p.oid loop
         execute format('grant execute on function %s to %I', v_function, p_role);
         v_count := v_count + 1;

@@ -15,6 +15,7 @@ from awa.settings import (
 )
 
 SECOND = timedelta(seconds=1)
+TEXTS = {"health_address", "metrics_address", "pod_owner", "pod_name", "pod_uid"}
 
 
 def test_the_defaults_are_the_documented_ones() -> None:
@@ -208,7 +209,7 @@ def test_a_variable_that_cannot_be_read_is_named(variable: str, value: str, mess
 
 def test_every_number_and_duration_has_a_variable_that_is_read() -> None:
     for knob_field in dataclasses.fields(WorkerSettings):
-        if knob_field.name not in {"queues", "health_address", "metrics_address"}:
+        if knob_field.name not in {"queues", *TEXTS}:
             with pytest.raises(ValidationError, match=f"^{knob_field.name} is -1"):
                 load_worker_settings({variable_of(knob_field): "-1"})
 

@@ -47,6 +47,9 @@ class Identity:
             [queue.name for queue in self._settings.queues],
             list(self._kinds),
             self._settings.heartbeat_staleness,
+            self._settings.pod_owner or "",
+            self._settings.pod_name or "",
+            self._settings.pod_uid or "",
         )
         self.held = Counter()
         if self._folder is None:

@@ -39,6 +39,7 @@ LONGEST_MESSAGE = 600
 class Level(StrEnum):
     """What a role may do."""
 
+    monitor = "monitor"
     reader = "reader"
     producer = "producer"
     worker = "worker"
@@ -82,8 +83,8 @@ AtLevel = Annotated[
     Level,
     typer.Option(
         "--level",
-        help="With --grant: reader looks at jobs; producer also enqueues, cancels, retries; worker "
-        "also runs them.",
+        help="With --grant: monitor looks at counts and workers, for the operator; reader looks at "
+        "jobs; producer also enqueues, cancels, retries; worker also runs them.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]

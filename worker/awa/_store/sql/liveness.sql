@@ -5,8 +5,9 @@ select format('%s-%s-%s', c.system_identifier, d.oid, n.oid)
  where d.datname = current_database() and n.nspname = '{schema_name}';
 
 -- name: register_worker
--- A new identity for this process start.
-select {schema}.register_worker_v1($1::text, $2::text, $3::text, $4::integer, $5::text[], $6::text[], $7::interval);
+-- A new identity for this process start, and the pod it runs in, if any.
+select {schema}.register_worker_v1($1::text, $2::text, $3::text, $4::integer, $5::text[], $6::text[], $7::interval,
+                                   $8::text, $9::text, $10::text);
 
 -- name: heartbeat
 -- This process lives, holds these claims and runs these items.

@@ -12,7 +12,7 @@ select promoted, next_due from {schema}.promote_v1($1::integer);
 
 -- name: rescue
 -- Takes the work of workers that are dead or unknown; silent ones are declared dead only if $1.
-select worker_id, rescued from {schema}.rescue_v1($1);
+select worker_id, rescued from {schema}.rescue_v1($1::boolean);
 
 -- name: rescue_overdue
 -- Ends attempts whose hard deadline has passed.
