@@ -92,7 +92,8 @@ _SECRETS = (
         ),
         r"\1=[hidden]",
     ),
-    (re.compile(r"(?<=\s)[^\s:@/]+:[^\s@]+@[\w.-]+"), "[address]"),
+    # user:password@host without a scheme; an image with a digest is none.
+    (re.compile(r"[^\s:@/('\"]+:[^\s@]+@(?!sha\d+:)[\w.-]+"), "[address]"),
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]+")
 
