@@ -67,6 +67,8 @@ class Access:
         configuration.retries = None
         self.configuration = configuration
         self._counted = counted
+        self.noticed: Counted = lambda *_: None
+        """Called as `counted` is, by whoever else wants to know; perhaps in another thread."""
         # The environment's proxies are for other addresses, and looking for them opens a file each
         # time.
         configuration.client_session_kwargs = {
@@ -105,6 +107,7 @@ class Access:
             self._counted(verb, resource, "error")
             raise
         self._counted(verb, resource, str(response.status))
+        self.noticed(verb, resource, str(response.status))
         return response
 
 

@@ -24,7 +24,7 @@ from awa_operator.cache import Cache
 from awa_operator.handlers import make_registry, watch_ours
 from awa_operator.kube import CONNECT_SECONDS, Access
 from awa_operator.metrics import Metrics
-from awa_operator.resources import QUEUES, Resource
+from awa_operator.resources import QUEUES, WATCHED, Resource
 from awa_operator.settings import OperatorSettings
 
 log = logging.getLogger(__name__)
@@ -95,11 +95,14 @@ class Watching:
         self._ending = threading.Event()
         self._stop_kopf: Callable[[], None] = lambda: None
         self._failures = 0
+        self._open: set[str] = set()
+        access.noticed = self._notice
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread lives and kopf did not fail just now."""
-        return self._thread is not None and self._thread.is_alive() and self._failures < 3
+        """Whether a watch of each kind was opened and has not failed since in a way that lasts."""
+        lives = self._thread is not None and self._thread.is_alive() and self._failures < 3
+        return lives and self._open >= {resource.plural for resource in WATCHED}
 
     def start(self) -> None:
         """Begin to watch; call it in the loop of the process."""
@@ -134,11 +137,16 @@ class Watching:
 
     # --- in the thread -----------------------------------------------------------------------
 
+    def _notice(self, verb: str, resource: str, code: str) -> None:
+        if verb == "watch" and code == "200":
+            self._open.add(resource)
+
     def _run(self) -> None:
         pauses = iter(EndlessBackoff(0.2, 10.0))
         while not self._ending.is_set():
             is_first, began = self._began_at is None, time.monotonic()
             self._began_at = began
+            self._open.clear()
             if not is_first:
                 self._tell_home(self._relisted)
             try:
