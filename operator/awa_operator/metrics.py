@@ -5,7 +5,7 @@ enumeration. What is told of a Queue is made at the scrape out of what is known 
 series of a Queue go when it goes, whenever that was.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -129,7 +129,8 @@ class Metrics:
 
     def __init__(self) -> None:
         # When a series began is told by no panel and would double what is kept.
-        disable_created_metrics()
+        switch_off: Callable[[], None] = disable_created_metrics
+        switch_off()
         self.registry = CollectorRegistry()
         self.queues = QueueSeries()
         self.registry.register(self.queues)

@@ -38,9 +38,10 @@ class Story:
             "replicas": 0,
         }
         for key, value in changes.items():
-            old = defaults.get(key)
-            merged = isinstance(old, dict) and isinstance(value, dict)
-            defaults[key] = {**old, **value} if merged else value
+            if isinstance(value, dict):
+                defaults[key] = {**defaults.get(key, {}), **value}
+            else:
+                defaults[key] = value
         await asyncio.to_thread(self.site.queue, name, **defaults)
 
     async def settle(self, is_done: Callable[[], bool]) -> None:
