@@ -44,6 +44,9 @@ def test_p29_going_back_to_an_image_with_other_settings_needs_no_job_either(read
 
 def test_p29_other_settings_of_the_same_image_are_run(ready_world: World):
     world = ready_world
-    world.edit(migration={"args": ["--lane-pool", "512"]})
-    world.settle()
-    assert len(world.jobs_made) == 2
+    for made, lanes in enumerate(("512", "600", "700"), start=2):
+        world.edit(migration={"args": ["--lane-pool", lanes]})
+        world.settle()
+        assert len(world.jobs_made) == made
+        world.end_job()
+        world.settle()
