@@ -21,6 +21,8 @@ MAX_CONNECTIONS = 32
 LAG_INTERVAL_SECONDS = 0.5
 DEAF_AFTER = timedelta(seconds=90)
 """How long the watch of the lease may be silent although the lease was renewed."""
+SILENT_AFTER = timedelta(seconds=240)
+"""How long a watch may say nothing while others hear; the server sends a bookmark each minute."""
 
 
 class LoopLag:
@@ -56,6 +58,7 @@ class Signs:
     loop_lag: Callable[[], timedelta]
     stuck_for: Callable[[], timedelta]
     deaf_for: Callable[[], timedelta]
+    silent_for: Callable[[], timedelta]
     audits_failed: Callable[[], int]
     synced: Callable[[], bool]
     leads: Callable[[], bool]
@@ -111,6 +114,8 @@ class HealthPages:
             found.append("work waits and none gets done")
         if signs.deaf_for() > DEAF_AFTER:
             found.append("the lease was renewed and its watch told nothing")
+        if signs.silent_for() > SILENT_AFTER:
+            found.append("a watch says nothing while others hear")
         if signs.audits_failed() >= 2:
             found.append("watches miss what lists show")
         return found

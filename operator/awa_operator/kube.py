@@ -5,6 +5,7 @@ errors of `awa_operator.errors`.
 """
 
 import asyncio
+import functools
 import json
 import logging
 import ssl
@@ -12,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import aiohttp
@@ -69,6 +70,8 @@ class Access:
         self._counted = counted
         self.noticed: Counted = lambda *_: None
         """Called as `counted` is, by whoever else wants to know; perhaps in another thread."""
+        self.heard: Callable[[str], None] = lambda _: None
+        """Called with the resource whenever a watch of a session says anything, or a bookmark."""
         # The environment's proxies are for other addresses, and looking for them opens a file each
         # time.
         configuration.client_session_kwargs = {
@@ -108,7 +111,34 @@ class Access:
             raise
         self._counted(verb, resource, str(response.status))
         self.noticed(verb, resource, str(response.status))
+        if verb == "watch" and response.status == 200:
+            heard = functools.partial(self.heard, resource)
+            response.content = cast("aiohttp.StreamReader", _Overheard(response.content, heard))
         return response
+
+
+class _Overheard:
+    """The content of an answer that tells whenever a piece of it comes."""
+
+    __slots__ = ("_content", "_heard")
+
+    def __init__(self, content: aiohttp.StreamReader, heard: Callable[[], None]) -> None:
+        self._content = content
+        self._heard = heard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._content, name)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for line in self._content:
+            self._heard()
+            yield line
+
+    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
+        """Yield pieces of at most `size` bytes as they come."""
+        async for piece in self._content.iter_chunked(size):
+            self._heard()
+            yield piece
 
 
 async def find_access(kubeconfig: Path | None, counted: Counted) -> Access:

@@ -190,10 +190,7 @@ class LeaseNotes(Protocol):
 
 
 class Election:
-    """Takes, keeps and gives up the lease; `started` and `stopped` are called on each change.
-
-    `heard_ago` says how long ago a renewal of anybody came through the watch.
-    """
+    """Takes, keeps and gives up the lease; `started` and `stopped` are called on each change."""
 
     def __init__(
         self,
@@ -236,6 +233,10 @@ class Election:
         if self._confirmed_at is None:
             return timedelta(0)
         return timedelta(seconds=max(self._confirmed_at - self._heard_at, 0.0))
+
+    def heard_ago(self) -> timedelta:
+        """Return how long ago a renewal of anybody came through the watch."""
+        return timedelta(seconds=max(self._clock() - self._heard_at, 0.0))
 
     async def run(self) -> None:
         """Compete for the lease until cancelled; `release` it afterwards."""

@@ -169,6 +169,7 @@ class Process:
             loop_lag=self.lag.lag,
             stuck_for=self.queue.stuck_for,
             deaf_for=self.election.deaf_for,
+            silent_for=self._silent_for,
             audits_failed=lambda: self.audit.failed_in_a_row,
             synced=lambda: self.audit.synced,
             leads=lambda: self.election.leads,
@@ -181,6 +182,11 @@ class Process:
             lag_limit=timedelta(seconds=self.settings.loop_lag_seconds),
             stuck_limit=timedelta(seconds=self.settings.stuck_seconds),
         )
+
+    def _silent_for(self) -> timedelta:
+        """Return how long a watch is silent, zero while the API server may be away."""
+        limit = timedelta(seconds=self.settings.lease_renew_seconds * 3)
+        return self.watching.silent_for() if self.election.heard_ago() < limit else timedelta(0)
 
     def _part(self, name: str, run: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return asyncio.create_task(run, name=name)

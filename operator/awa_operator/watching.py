@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
@@ -90,19 +90,27 @@ class Watching:
         self._settings = settings
         self._relisted = relisted
         self._began_at: float | None = None
+        self._started_at = time.monotonic()
         self._home: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
         self._stop_kopf: Callable[[], None] = lambda: None
         self._failures = 0
         self._open: set[str] = set()
+        self._heard_at: dict[str, float] = {}
         access.noticed = self._notice
+        access.heard = self._hear
 
     @property
     def is_running(self) -> bool:
         """Whether a watch of each kind was opened and has not failed since in a way that lasts."""
         lives = self._thread is not None and self._thread.is_alive() and self._failures < 3
         return lives and self._open >= {resource.plural for resource in WATCHED}
+
+    def silent_for(self) -> timedelta:
+        """Return for how long the most silent watch has said nothing, not even a bookmark."""
+        heard = [self._heard_at.get(one.plural, self._started_at) for one in WATCHED]
+        return timedelta(seconds=max(time.monotonic() - min(heard), 0.0))
 
     def start(self) -> None:
         """Begin to watch; call it in the loop of the process."""
@@ -126,7 +134,6 @@ class Watching:
 
     def _take(self, resource: Resource, kind: str, body: Mapping[str, Any]) -> None:
         self._failures = 0
-        self._metrics.heard(resource.plural, datetime.now(UTC))
         began = self._began_at
         if not kind and began is not None and time.monotonic() - began > FIRST_LISTS_SECONDS:
             self._relisted()
@@ -140,6 +147,11 @@ class Watching:
     def _notice(self, verb: str, resource: str, code: str) -> None:
         if verb == "watch" and code == "200":
             self._open.add(resource)
+            self._hear(resource)
+
+    def _hear(self, resource: str) -> None:
+        self._heard_at[resource] = time.monotonic()
+        self._metrics.heard(resource, datetime.now(UTC))
 
     def _run(self) -> None:
         pauses = iter(EndlessBackoff(0.2, 10.0))

@@ -19,6 +19,7 @@ HEALTHY = Signs(
     loop_lag=lambda: NOTHING,
     stuck_for=lambda: NOTHING,
     deaf_for=lambda: NOTHING,
+    silent_for=lambda: NOTHING,
     audits_failed=lambda: 0,
     synced=lambda: True,
     leads=lambda: False,
@@ -84,6 +85,7 @@ async def test_everything_else_is_refused(port, request_, status):
         {"loop_lag": lambda: timedelta(seconds=21)},
         {"stuck_for": lambda: timedelta(seconds=181)},
         {"deaf_for": lambda: timedelta(seconds=91)},
+        {"silent_for": lambda: timedelta(seconds=241)},
         {"audits_failed": lambda: 2},
     ],
 )
