@@ -50,7 +50,7 @@ MARKERS_BY_FIXTURE = {
     "cluster": ["kubernetes"],
     "make_cluster": ["kubernetes", "slow"],
     "pod_postgres": ["postgres"],
-    "images": ["slow"],
+    "built_images": ["slow"],
 }
 
 

@@ -44,14 +44,16 @@ def _chunks(part: str | bytes | Path) -> Iterable[bytes]:
         yield part.read_bytes()
 
 
-def cached(name: str, key: str, make: Callable[[Path], None]) -> Path:
+def cached(name: str, key: str, make: Callable[[Path], None], *, keep: int | None = None) -> Path:
     """Return the folder `name-key`; when it is missing, `make` fills an empty one first.
 
     Others who want the same meanwhile wait. What an interrupted `make` left is removed by the next.
+    With `keep`, only so many things of this name stay: those that were used last.
     """
     root = cache_root()
     place = root / f"{name}-{key}"
     if place.is_dir():
+        os.utime(place)
         return place
     root.mkdir(parents=True, exist_ok=True)
     with (root / f"{name}.lock").open("w") as lock:
@@ -63,7 +65,15 @@ def cached(name: str, key: str, make: Callable[[Path], None]) -> Path:
             made.chmod(0o755)
             make(made)
             made.rename(place)
+            if keep is not None:
+                _remove_old(root, name, keep)
     return place
+
+
+def _remove_old(root: Path, name: str, keep: int) -> None:
+    things = [path for path in root.glob(f"{name}-*") if len(path.name) == len(name) + 17]
+    for old in sorted(things, key=lambda path: path.stat().st_mtime, reverse=True)[keep:]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def is_cached(name: str, key: str) -> bool:

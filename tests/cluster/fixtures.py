@@ -38,11 +38,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     asked = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     if session.config.option.collectonly:
         return
+    run, minor = _run_of(session.config), session.config.getoption("--kubernetes")
     if asked & {"cluster", "make_cluster"}:
-        run, minor = _run_of(session.config), session.config.getoption("--kubernetes")
         run.once("cluster-prepared", lambda: prepare(minor))
-        if "images" in asked:
-            run.once("images-prepared", prepare_images)
+    if "built_images" in asked:
+        run.once("images-prepared", _prepare_images)
 
 
 @pytest.hookimpl(trylast=True)
@@ -106,11 +106,16 @@ def namespace(cluster: Cluster) -> Iterator[Namespace]:
 
 
 @pytest.fixture(scope="session")
-def images(cluster: Cluster, test_run: Run) -> Images:
+def built_images() -> Images:
+    """The images of the product's Dockerfiles, as archives."""
+    return prepare_images()
+
+
+@pytest.fixture(scope="session")
+def images(cluster: Cluster, test_run: Run, built_images: Images) -> Images:
     """The images of the product's Dockerfiles, in the cluster; use `imagePullPolicy: Never`."""
-    images = prepare_images()
-    test_run.once("images-loaded", lambda: images.load_into(cluster))
-    return images
+    test_run.once("images-loaded", lambda: built_images.load_into(cluster))
+    return built_images
 
 
 @pytest.fixture(scope="session")
@@ -159,3 +164,7 @@ def _run_of(config: pytest.Config) -> Run:
 def _owner(config: pytest.Config) -> Owner:
     folder = _run_of(config).folder
     return Owner(folder, folder / "alive", config.getoption("--kubernetes"))
+
+
+def _prepare_images() -> None:
+    prepare_images()

@@ -4,23 +4,28 @@ As root with buildah the base is a Debian with Python, made here, because there 
 to take one from. Else Docker builds them, on the public image that the Dockerfiles name.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from cluster.builds import ROOT
-from cluster.cache import cached, digest, say
+from cluster.cache import cache_root, cached, digest, say
 from cluster.commands import run
 from cluster.errors import ClusterError
 from cluster.handle import Cluster
 
 BUILD_LIMIT = timedelta(minutes=10)
+# How many of each stay in the cache.
+KEPT = 4
+DERIVED_KEPT = 24
 PUBLIC_BASE = "python:3.13-slim"
 BASE_NAME = "localhost/python:3.13"
 SUITE = "trixie"
@@ -64,7 +69,8 @@ class Images:
                 dockerfile.write_text(f"FROM {self.worker.name}\nCOPY {copied} /app/\n")
                 _build(Path(folder), dockerfile, name, into, {}, [self.worker])
 
-        return Image(name, cached("image-derived", f"{digest(name)}-{key}", make) / "image.tar")
+        folder = cached("image-derived", digest(name, key), make, keep=DERIVED_KEPT)
+        return Image(name, folder / "image.tar")
 
 
 def prepare_images() -> Images:
@@ -74,13 +80,14 @@ def prepare_images() -> Images:
     worker = _product("worker", wheels, base)
     operator = _product("operator", wheels, base)
     key = digest(THUMBNAILS, worker.archive.parent.name)
-    arguments = {"PYTHON_IMAGE": base.name, "AWA_IMAGE": worker.name}
+    arguments = {"AWA_IMAGE": worker.name}
     dockerfile = THUMBNAILS / "Dockerfile"
     name = "registry.example/thumbnails:1"
     folder = cached(
         "image-thumbnails",
         key,
-        lambda into: _build(THUMBNAILS, dockerfile, name, into, arguments, [base, worker]),
+        lambda into: _build(THUMBNAILS, dockerfile, name, into, arguments, [worker]),
+        keep=KEPT,
     )
     return Images(worker, operator, Image(name, folder / "image.tar"))
 
@@ -100,7 +107,7 @@ def _product(member: str, wheels: Path, base: Image) -> Image:
             shutil.copytree(wheels, context / "dist")
             _build(context, dockerfile, name, into, {"PYTHON_IMAGE": base.name}, [base])
 
-    return Image(name, cached(f"image-awa-{member}", key, make) / "image.tar")
+    return Image(name, cached(f"image-awa-{member}", key, make, keep=KEPT) / "image.tar")
 
 
 def _wheels() -> Path:
@@ -114,7 +121,7 @@ def _wheels() -> Path:
             run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", into,
                 cwd=ROOT / member)  # fmt: skip
 
-    return cached("wheels", digest(*sources), make)
+    return cached("wheels", digest(*sources), make, keep=KEPT)
 
 
 def _base() -> Image:
@@ -172,13 +179,14 @@ def _build(
     if _has_buildah():
         with _Store() as store:
             for base in bases:
-                store.run("pull", "--quiet", f"docker-archive:{base.archive}")
+                store.pull(base)
             store.run(
-                "bud", "--isolation", "chroot", "--network", "host", "--quiet", "--timestamp", "0",
-                "--pull-never", *given, *store.volumes(), "--tag", name, "--file", dockerfile,
-                context,
+                "bud", "--layers", "--isolation", "chroot", "--network", "host", "--quiet",
+                "--timestamp", "0", "--pull-never", *given, *store.volumes(), "--tag", name,
+                "--file", dockerfile, context,
             )  # fmt: skip
             store.run("push", "--quiet", name, f"docker-archive:{archive}:{name}")
+            store.run("rmi", "--force", name)
     else:
         words = ("--tag", name, "--file", dockerfile, context)
         run("docker", "build", "--quiet", *given, *words, limit=BUILD_LIMIT)
@@ -186,23 +194,43 @@ def _build(
 
 
 class _Store:
-    """A store of buildah's for one build: nothing of the user's is touched, and nothing stays."""
+    """Buildah's store for our builds: it keeps steps of earlier ones. One build at a time."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._root = cache_root() / "buildah" / "root"
 
     def __enter__(self) -> "_Store":
-        self._temporary = tempfile.TemporaryDirectory(prefix="awa-build-")
-        self._folder = Path(self._temporary.name)
+        self._root.parent.mkdir(parents=True, exist_ok=True)
+        lock = self._stack.enter_context((self._root.parent / "lock").open("w"))
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = tempfile.TemporaryDirectory(prefix="awa-build-")
+        self._folder = Path(self._stack.enter_context(made))
+        self._stack.callback(self._unmount)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for mount in ("root/overlay", "root"):
-            point = self._folder / mount
-            subprocess.run(["umount", "-R", point], check=False, capture_output=True)
-        self._temporary.cleanup()
+        self._stack.close()
+
+    def _unmount(self) -> None:
+        """Undo that buildah mounts its store over itself, on this machine, and leaves that."""
+        mount = ("umount", "-R", self._root / "overlay")
+        subprocess.run(mount, check=False, capture_output=True)
+
+    def pull(self, image: Image) -> None:
+        """Have an image of the cache in the store."""
+        known = run(*self._buildah, "images", "--format", "{{.Name}}:{{.Tag}}").split()
+        if image.name not in known:
+            self.run("pull", "--quiet", f"docker-archive:{image.archive}")
 
     def run(self, *words: str | Path) -> None:
         """Run a command of buildah in the store."""
-        where = ("--root", self._folder / "root", "--runroot", self._folder / "run")
-        run("buildah", *where, "--storage-driver", "overlay", *words, limit=BUILD_LIMIT)
+        run(*self._buildah, *words, limit=BUILD_LIMIT)
+
+    @property
+    def _buildah(self) -> tuple[str | Path, ...]:
+        where = ("--root", self._root, "--runroot", self._folder / "run")
+        return ("buildah", *where, "--storage-driver", "overlay")
 
     def volumes(self) -> list[str]:
         """Return what a build sees of this machine: whom to trust, where packages are."""
