@@ -4,12 +4,14 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
 import yaml
 
+import awa
 from awa.manifest import ConditionType
 from awa_operator.conditions import Reason
 from awa_operator.observed import DatabaseProblem, SecretState
@@ -65,6 +67,19 @@ def test_the_manifest_of_the_guide_is_the_example():
     (text,) = blocks(GUIDE, "yaml")
     example = ROOT / "crds" / "examples" / "smallest.yaml"
     assert yaml.safe_load(text) == yaml.safe_load(example.read_text())
+
+
+async def test_keda_asks_what_waits_runs_and_is_due(database):
+    example = ROOT / "crds" / "examples" / "keda-scaler.yaml"
+    scaled = list(yaml.safe_load_all(example.read_text()))[-1]
+    (trigger,) = scaled["spec"]["triggers"]
+    async with awa.AsyncClient(database.dsn) as client:
+        await client.insert_many([{}] * 3, kind="report", queue="reports")
+        soon = datetime.now(UTC) + timedelta(seconds=30)
+        await client.insert({}, kind="report", queue="reports", run_at=soon)
+        await client.insert({}, kind="report", queue="other")
+    with psycopg.connect(database.dsn) as session:
+        assert session.execute(trigger["metadata"]["query"]).fetchall() == [(4,)]
 
 
 def test_prometheus_takes_the_configuration_of_the_page(tmp_path):
