@@ -16,8 +16,7 @@ from awa_operator.resources import EVENTS
 
 log = logging.getLogger(__name__)
 
-LONGEST_NOTE = 1000
-"""Characters of a note; the API server allows 1 KiB."""
+LONGEST_NOTE_BYTES = 1024
 _INSTANCE = socket.gethostname()[:128] or "operator"
 
 
@@ -40,6 +39,10 @@ class Herald:
                 log.warning("an event was not emitted", extra={"error": str(error)})
 
 
+def _cut(note: str) -> str:
+    return note.encode()[:LONGEST_NOTE_BYTES].decode(errors="ignore")
+
+
 def event_of(entry: QueueEntry, event: EmitEvent, now: datetime) -> Object:
     """Return an Event whose name follows from the transition: told twice, it exists already."""
     namespace, name = entry.key
@@ -53,7 +56,7 @@ def event_of(entry: QueueEntry, event: EmitEvent, now: datetime) -> Object:
         "type": "Warning" if event.is_warning else "Normal",
         "reason": event.reason,
         "action": event.reason,
-        "note": safe_message(event.message, LONGEST_NOTE),
+        "note": _cut(safe_message(event.message)),
         "reportingController": "awa.dev/operator",
         "reportingInstance": _INSTANCE,
         "regarding": {

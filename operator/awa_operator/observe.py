@@ -4,6 +4,7 @@ Objects come out of the cache, Secrets are fetched, databases say what they said
 waits for a database.
 """
 
+import contextvars
 import random
 import time
 from collections.abc import Callable
@@ -44,6 +45,9 @@ from awa_operator.views import (
 
 NEWCOMER = timedelta(seconds=10)
 """A worker that started less long ago may be known before its pod is."""
+
+DOUBT = timedelta(seconds=10)
+"""How often a Secret is fetched again while its database cannot be used."""
 
 
 @dataclass(slots=True)
@@ -146,7 +150,7 @@ class Observer:
     ) -> tuple[Secrets, Dsn | None]:
         """Return what the three references lead to, and what the operator connects with."""
         database = queue.spec.database
-        not_before = self._refused_at(self._databases.view(key), now)
+        not_before = self._doubted_since(self._databases.view(key), now)
         known: dict[SecretKey, tuple[SecretView, Dsn | None]] = {}
         refs = (database.connection_secret_ref, database.migration_secret, database.monitor_secret)
         for ref in refs:
@@ -157,11 +161,14 @@ class Observer:
             connection=connection[0], migration=migration[0], monitor=monitor[0]
         ), monitor[1]
 
-    def _refused_at(self, view: DatabaseView | None, now: datetime) -> float | None:
-        """Return since when a password is known not to be right, by our clock."""
-        if view is None or view.problem is not DatabaseProblem.AUTHENTICATION_FAILED:
+    def _doubted_since(self, view: DatabaseView | None, now: datetime) -> float | None:
+        """Return since when an address or password may not be right any more, by our clock."""
+        if view is None or view.problem is None:
             return None
-        return self._clock() - (now - view.at).total_seconds()
+        failed_at = self._clock() - (now - view.at).total_seconds()
+        if view.problem is DatabaseProblem.AUTHENTICATION_FAILED:
+            return failed_at
+        return min(failed_at, self._clock() - DOUBT.total_seconds())
 
     def _serve(
         self, entry: QueueEntry, queue: Queue, dsn: Dsn | None, deployment: DeploymentView | None
@@ -172,7 +179,9 @@ class Observer:
             return
         scaling = queue.spec.scaling
         replicas = deployment.replicas if deployment is not None else 0
-        self._databases.serve(
+        # What is logged of a database that several Queues share is about none of them.
+        contextvars.Context().run(
+            self._databases.serve,
             entry.key,
             Served(
                 identity=entry.identity,

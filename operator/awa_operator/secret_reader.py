@@ -21,7 +21,7 @@ from awa_operator.observed import SecretState, SecretView
 from awa_operator.resources import SECRETS
 
 SOONEST_SECONDS = 2.0
-"""How soon a Secret that could not be read is fetched again; later the longer it is missing."""
+"""How soon a Secret that is of no use is fetched again; later the longer that lasts."""
 LATEST_SECONDS = 60.0
 LONGEST_VALUE = 32 * 1024
 """Characters of one value that are kept; no connection string is longer."""
@@ -35,7 +35,6 @@ class _Content:
     data: Mapping[str, str] | None
     is_forbidden: bool
     read_at: float
-    missing_since: float | None
 
 
 class SecretReader:
@@ -53,6 +52,8 @@ class SecretReader:
         self._clock = clock
         self._contents: dict[tuple[str, str], _Content] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+        self._useless: dict[tuple[str, str], dict[str, float]] = {}
+        """Since when which key of a Secret has been of no use."""
 
     async def view(
         self, namespace: str, ref: SecretKey, *, not_before: float | None = None
@@ -63,6 +64,17 @@ class SecretReader:
         refused what was known until then. Raises an `ApiError` when the API server does not answer.
         """
         content = await self._content(namespace, ref.name, not_before)
+        view, dsn = self._judge(namespace, ref, content)
+        keys = self._useless.setdefault((namespace, ref.name), {})
+        if dsn is None:
+            keys.setdefault(ref.key, self._clock())
+        else:
+            keys.pop(ref.key, None)
+        return view, dsn
+
+    def _judge(
+        self, namespace: str, ref: SecretKey, content: _Content
+    ) -> tuple[SecretView, Dsn | None]:
         if content.is_forbidden:
             message = f"the operator may not read Secret {ref.name} in namespace {namespace}"
             return SecretView(ref.name, ref.key, SecretState.FORBIDDEN, message=message), None
@@ -73,51 +85,47 @@ class SecretReader:
         return SecretView(ref.name, ref.key, found.state, message=found.message), None
 
     def retry_after(self, namespace: str, name: str) -> timedelta | None:
-        """Return when a Secret that could not be read is to be fetched again."""
+        """Return when a Secret that is of no use is to be fetched again."""
         content = self._contents.get((namespace, name))
-        if content is None or content.missing_since is None:
+        if content is None or not self._useless.get((namespace, name)):
             return None
-        due = content.read_at + self._patience(content) - self._clock()
+        due = content.read_at + self._patience((namespace, name), content) - self._clock()
         return timedelta(seconds=max(due, 0.0))
-
-    def forget_unused(self, used: set[tuple[str, str]]) -> None:
-        """Keep nothing of Secrets that no Queue refers to."""
-        for ref in set(self._contents) - used:
-            del self._contents[ref]
-            self._locks.pop(ref, None)
 
     async def _content(self, namespace: str, name: str, not_before: float | None) -> _Content:
         ref = namespace, name
         async with self._locks.setdefault(ref, asyncio.Lock()):
             known, now = self._contents.get(ref), self._clock()
-            if known is not None and self._is_good(known, now, not_before):
+            if known is not None and self._is_good(ref, known, now, not_before):
                 return known
-            content = await self._fetch(namespace, name, known)
+            content = await self._fetch(namespace, name)
             self._contents[ref] = content
             return content
 
-    async def _fetch(self, namespace: str, name: str, known: _Content | None) -> _Content:
-        now, since = self._clock(), known.missing_since if known is not None else None
+    async def _fetch(self, namespace: str, name: str) -> _Content:
+        now = self._clock()
         try:
             body = await self._kube.get(SECRETS, namespace, name)
         except (ApiGone, ApiForbidden) as error:
-            since = now if since is None else since
-            return _Content("", None, isinstance(error, ApiForbidden), now, since)
+            return _Content("", None, isinstance(error, ApiForbidden), now)
         data = {key: str(value) for key, value in (body.get("data") or {}).items()}
         kept = {key: value if len(value) <= LONGEST_VALUE else "" for key, value in data.items()}
         uid = str((body.get("metadata") or {}).get("uid", ""))
-        return _Content(uid, kept, is_forbidden=False, read_at=now, missing_since=None)
+        return _Content(uid, kept, is_forbidden=False, read_at=now)
 
-    def _is_good(self, known: _Content, now: float, not_before: float | None) -> bool:
+    def _is_good(
+        self, ref: tuple[str, str], known: _Content, now: float, not_before: float | None
+    ) -> bool:
         is_refused = not_before is not None and known.read_at < not_before
-        return not is_refused and now - known.read_at < self._patience(known)
+        return not is_refused and now - known.read_at < self._patience(ref, known)
 
-    def _patience(self, content: _Content) -> float:
+    def _patience(self, ref: tuple[str, str], content: _Content) -> float:
         """Return for how many seconds what was fetched is good."""
-        if content.missing_since is None:
+        keys = self._useless.get(ref)
+        if not keys:
             return self._fresh_for
-        missing_for = content.read_at - content.missing_since
-        return min(max(missing_for / 10, SOONEST_SECONDS), LATEST_SECONDS)
+        useless_for = content.read_at - min(keys.values())
+        return min(max(useless_for / 10, SOONEST_SECONDS), LATEST_SECONDS)
 
 
 def _bytes(value: str) -> bytes:
