@@ -1487,18 +1487,47 @@ begin
     end if;
 end $$;
 
--- Name: in_hand(); Type: FUNCTION; Schema: awa; Owner: -
+-- Name: in_hand(bigint[]); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.in_hand() RETURNS TABLE(lane_id integer, worker_id bigint, claimed_at timestamp with time zone, jobs bigint)
+CREATE FUNCTION awa.in_hand(p_workers bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(lane_id integer, worker_id bigint, claimed_at timestamp with time zone, jobs bigint)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan TO 'off'
+    SET enable_mergejoin TO 'off'
     AS $$
 #variable_conflict use_column
+declare
+    v_claims bigint[];
+    v_lanes integer[];
+    v_workers bigint[];
+    v_times timestamptz[];
+    v_sizes bigint[];
+    v_slots smallint[];
 begin
+    select array_agg(c.claim_id), array_agg(c.lane_id), array_agg(i.worker_id), array_agg(c.claimed_at), array_agg(c.n),
+           array_agg(distinct c.slot)
+      into v_claims, v_lanes, v_workers, v_times, v_sizes, v_slots
+      from "awa".runtime_instances i
+     cross join lateral (
+           select b.claim_id, b.slot, b.lane_id, b.claimed_at,
+                  (select coalesce(sum(upper(r) - lower(r)), 0) from unnest(b.items) r)::bigint as n
+             from "awa".claim_batches b
+            where b.worker_id = i.worker_id and b.claim_id > i.settled_below) c
+     where i.settled_below < 9223372036854775807 and (p_workers is null or i.worker_id = any (p_workers));
     return query
-    select o.lane_id, o.worker_id, o.claimed_at, "awa".size_of(o.open)::bigint from "awa".open_items() o
-    union all
-    select e.lane_id, e.worker_id, e.claimed_at, 1::bigint from "awa".leases e where e.state = 'running';
+    select c.lane_id, c.worker_id, c.claimed_at, c.n - coalesce(e.n, 0)
+      from unnest(v_claims, v_lanes, v_workers, v_times, v_sizes) c(claim_id, lane_id, worker_id, claimed_at, n)
+      left join (
+           select x.claim_id, sum(x.n)::bigint as n
+             from (select r.claim_id, r.completed_count as n from "awa".receipt_completion_batches r
+                    where r.slot = any (v_slots) and r.claim_id = any (v_claims)
+                   union all
+                   select k.claim_id, k.closed_count from "awa".claim_closures k
+                    where k.slot = any (v_slots) and k.claim_id = any (v_claims)) x
+            group by x.claim_id) e on e.claim_id = c.claim_id
+     where c.n > coalesce(e.n, 0);
+    return query
+    select e.lane_id, e.worker_id, e.claimed_at, 1::bigint from "awa".leases e
+     where e.state = 'running' and (p_workers is null or e.worker_id = any (p_workers));
 end $$;
 
 -- Name: job_to_move(awa.job_row, awa.job_state); Type: FUNCTION; Schema: awa; Owner: -
@@ -1700,6 +1729,7 @@ declare
     v_tombstoned_to bigint;
     v_tombs int8multirange := '{}';
     v_xmin xid8;
+    v_drawn bigint;
     v_holes int8multirange;
     v_found "awa".claimed[];
     v_passed boolean;
@@ -1714,6 +1744,15 @@ begin
     select pg_snapshot_xmin(pg_current_snapshot()), sequence, tombstoned_to into v_xmin, v_sequence, v_tombstoned_to
       from "awa".lanes where lane_id = p_lane;
     v_holes := v_look.holes_old + v_look.holes_new;
+    v_drawn := coalesce(pg_sequence_last_value(v_sequence), 0);
+    if isempty(v_holes) and v_drawn = v_look.next_seq - 1 then
+        -- No number was drawn since the cursor and none is missing before it, so no slot can hold a body for this lane.
+        v_look.bodies := '{}';
+        v_look.taken := 0;
+        v_look.gaps := '{}';
+        v_look.in_flight := false;
+        return v_look;
+    end if;
     if v_tombstoned_to >= least(v_look.next_seq, lower(v_holes)) then
         select coalesce(range_agg(i), '{}') into v_tombs
           from "awa".ready_tombstones t, unnest(t.items) i
@@ -2168,7 +2207,10 @@ begin
     return query
     select i.pod_name, i.pod_uid, sum(h.jobs)::bigint,
            extract(epoch from clock_timestamp() - min(h.claimed_at))::double precision
-      from "awa".runtime_instances i join "awa".in_hand() h on h.worker_id = i.worker_id
+      from "awa".runtime_instances i
+      join "awa".in_hand(array(select w.worker_id from "awa".runtime_instances w
+                                   where w.pod_owner = p_owner and w.pod_owner <> '' and w.dead_at is null)) h
+        on h.worker_id = i.worker_id
      where i.pod_owner = p_owner and i.pod_owner <> '' and i.dead_at is null
      group by i.pod_name, i.pod_uid;
 end $$;
@@ -2782,6 +2824,8 @@ CREATE FUNCTION awa.signals_v1(p_queues text[], p_lead interval) RETURNS TABLE(q
     SET jit TO 'off'
     AS $$
 #variable_conflict use_column
+declare
+    v_exact bigint := greatest(50, 2000 / greatest(1, cardinality(p_queues)));
 begin
     return query
     with lane as (
@@ -2789,7 +2833,7 @@ begin
     ), part as (
         select l.queue, a.waiting as ready, 0::bigint as running, 0::bigint as orphaned, a.oldest, d.n as due
           from lane l join "awa".queue_meta m on m.queue = l.queue
-         cross join lateral "awa".available_about(l.lane_id, 1000) a
+         cross join lateral "awa".available_about(l.lane_id, v_exact) a
          cross join lateral (
                select count(*) as n from (
                    select from "awa".deferred_jobs d
@@ -3875,9 +3919,9 @@ REVOKE ALL ON FUNCTION awa.hand_on(p_worker awa.runtime_instances) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION awa.heartbeat_v1(p_worker bigint, p_held bigint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer) FROM PUBLIC;
 
--- Name: FUNCTION in_hand(); Type: ACL; Schema: awa; Owner: -
+-- Name: FUNCTION in_hand(p_workers bigint[]); Type: ACL; Schema: awa; Owner: -
 
-REVOKE ALL ON FUNCTION awa.in_hand() FROM PUBLIC;
+REVOKE ALL ON FUNCTION awa.in_hand(p_workers bigint[]) FROM PUBLIC;
 
 -- Name: FUNCTION job_to_move(p_job awa.job_row, p_state awa.job_state); Type: ACL; Schema: awa; Owner: -
 

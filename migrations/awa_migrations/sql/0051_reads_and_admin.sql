@@ -529,17 +529,48 @@ begin
     waiting := greatest(waiting, v_above);
 end $$;
 
--- What workers have in hand: one row for each claim that is not all closed, and for each attempt outside of the ring.
-create function {schema}.in_hand() returns table (lane_id integer, worker_id bigint, claimed_at timestamptz, jobs bigint)
+-- What workers have in hand, only of some if p_workers names them: one row for each claim that is not all closed, and for each
+-- attempt outside of the ring. Counts alone, set by set, so that thousands of claims since the last heartbeats cost little.
+create function {schema}.in_hand(p_workers bigint[] default null)
+returns table (lane_id integer, worker_id bigint, claimed_at timestamptz, jobs bigint)
 language plpgsql stable
 set enable_seqscan = off
+set enable_mergejoin = off
 as $$
 #variable_conflict use_column
+declare
+    v_claims bigint[];
+    v_lanes integer[];
+    v_workers bigint[];
+    v_times timestamptz[];
+    v_sizes bigint[];
+    v_slots smallint[];
 begin
+    select array_agg(c.claim_id), array_agg(c.lane_id), array_agg(i.worker_id), array_agg(c.claimed_at), array_agg(c.n),
+           array_agg(distinct c.slot)
+      into v_claims, v_lanes, v_workers, v_times, v_sizes, v_slots
+      from {schema}.runtime_instances i
+     cross join lateral (
+           select b.claim_id, b.slot, b.lane_id, b.claimed_at,
+                  (select coalesce(sum(upper(r) - lower(r)), 0) from unnest(b.items) r)::bigint as n
+             from {schema}.claim_batches b
+            where b.worker_id = i.worker_id and b.claim_id > i.settled_below) c
+     where i.settled_below < 9223372036854775807 and (p_workers is null or i.worker_id = any (p_workers));
     return query
-    select o.lane_id, o.worker_id, o.claimed_at, {schema}.size_of(o.open)::bigint from {schema}.open_items() o
-    union all
-    select e.lane_id, e.worker_id, e.claimed_at, 1::bigint from {schema}.leases e where e.state = 'running';
+    select c.lane_id, c.worker_id, c.claimed_at, c.n - coalesce(e.n, 0)
+      from unnest(v_claims, v_lanes, v_workers, v_times, v_sizes) c(claim_id, lane_id, worker_id, claimed_at, n)
+      left join (
+           select x.claim_id, sum(x.n)::bigint as n
+             from (select r.claim_id, r.completed_count as n from {schema}.receipt_completion_batches r
+                    where r.slot = any (v_slots) and r.claim_id = any (v_claims)
+                   union all
+                   select k.claim_id, k.closed_count from {schema}.claim_closures k
+                    where k.slot = any (v_slots) and k.claim_id = any (v_claims)) x
+            group by x.claim_id) e on e.claim_id = c.claim_id
+     where c.n > coalesce(e.n, 0);
+    return query
+    select e.lane_id, e.worker_id, e.claimed_at, 1::bigint from {schema}.leases e
+     where e.state = 'running' and (p_workers is null or e.worker_id = any (p_workers));
 end $$;
 
 -- Signals for scaling, cheap enough to ask every few seconds. orphaned: attempts whose worker is gone.
@@ -552,6 +583,8 @@ set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column
+declare
+    v_exact bigint := greatest(50, 2000 / greatest(1, cardinality(p_queues)));
 begin
     return query
     with lane as (
@@ -559,7 +592,7 @@ begin
     ), part as (
         select l.queue, a.waiting as ready, 0::bigint as running, 0::bigint as orphaned, a.oldest, d.n as due
           from lane l join {schema}.queue_meta m on m.queue = l.queue
-         cross join lateral {schema}.available_about(l.lane_id, 1000) a
+         cross join lateral {schema}.available_about(l.lane_id, v_exact) a
          cross join lateral (
                select count(*) as n from (
                    select from {schema}.deferred_jobs d
@@ -625,7 +658,10 @@ begin
     return query
     select i.pod_name, i.pod_uid, sum(h.jobs)::bigint,
            extract(epoch from clock_timestamp() - min(h.claimed_at))::double precision
-      from {schema}.runtime_instances i join {schema}.in_hand() h on h.worker_id = i.worker_id
+      from {schema}.runtime_instances i
+      join {schema}.in_hand(array(select w.worker_id from {schema}.runtime_instances w
+                                   where w.pod_owner = p_owner and w.pod_owner <> '' and w.dead_at is null)) h
+        on h.worker_id = i.worker_id
      where i.pod_owner = p_owner and i.pod_owner <> '' and i.dead_at is null
      group by i.pod_name, i.pod_uid;
 end $$;
