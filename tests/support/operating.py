@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -152,7 +152,7 @@ class Site:
     namespace: Namespace
     folder: Path
     running: list[Operator]
-    number: int = 0
+    kubeconfigs: dict[str | None, Path] = field(default_factory=dict)
 
     @property
     def cluster(self) -> Cluster:
@@ -166,9 +166,11 @@ class Site:
 
     def kubeconfig(self, server: str | None = None) -> Path:
         """Return a kubeconfig of the service account, for the API server or a proxy before it."""
-        self.number += 1
-        file = self.folder / f"kubeconfig-{self.number}"
-        return self.cluster.kubeconfig_of(self.namespace.name, ACCOUNT, file, server=server)
+        if server not in self.kubeconfigs:
+            file = self.folder / f"kubeconfig-{len(self.kubeconfigs)}"
+            self.cluster.kubeconfig_of(self.namespace.name, ACCOUNT, file, server=server)
+            self.kubeconfigs[server] = file
+        return self.kubeconfigs[server]
 
     def start(
         self,
