@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from awa_migrations.catalog import Catalog, Migration, packaged_catalog
 from awa_migrations.connection import DEFAULT_LIMITS, Limits
-from awa_migrations.errors import ExitCode, MigrationsError, UsageError
+from awa_migrations.errors import ExitCode, MigrationsError, SchemaTooNew, UsageError
 from awa_migrations.runner import migrate, status
 from awa_migrations.schema_name import SchemaName
 from awa_migrations.script import Scripts
@@ -67,14 +67,15 @@ class _Reporter:
     def failed(self, error: MigrationsError) -> None:
         name = type(error).__name__
         print(f"awa_migrations: {name}: {error}", file=sys.stderr)
-        line = json.dumps(
-            {
-                "error": name,
-                "message": str(error)[:_MESSAGE_LIMIT],
-                "exitCode": int(error.exit_code),
-                "applied": self._applied,
-            }
-        )
+        facts: dict[str, object] = {
+            "error": name,
+            "message": str(error)[:_MESSAGE_LIMIT],
+            "exitCode": int(error.exit_code),
+            "applied": self._applied,
+        }
+        if isinstance(error, SchemaTooNew):
+            facts["knownVersion"] = error.latest
+        line = json.dumps(facts)
         self._write_log(line)
         if self._is_json:
             _print(line)
@@ -224,8 +225,10 @@ def _add_common(command: argparse.ArgumentParser, environment: Mapping[str, str]
     command.add_argument(
         "--termination-log",
         type=Path,
+        default=environment.get("AWA_TERMINATION_LOG") or None,
         metavar="PATH",
-        help="also write that line to this file, whether it worked or not",
+        help="also write that line to this file, whether it worked or not "
+        "(default: AWA_TERMINATION_LOG, else none)",
     )
 
 

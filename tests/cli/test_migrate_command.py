@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -45,11 +46,12 @@ class Ended:
     stderr: str
 
 
-def awa_migrate(*arguments: str, address: str | None) -> Ended:
+def awa_migrate(*arguments: str, address: str | None, log: Path | None = None) -> Ended:
     """Run the command in a thread, as it has an event loop of its own."""
 
     def run() -> Ended:
-        environ = {"AWA_DATABASE_URL": address, "COLUMNS": "100"}
+        named = None if log is None else str(log)
+        environ = {"AWA_DATABASE_URL": address, "AWA_TERMINATION_LOG": named, "COLUMNS": "100"}
         done = CliRunner().invoke(app, ["migrate", *arguments], env=environ, prog_name="awa")
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
@@ -137,6 +139,28 @@ def test_a_failure_is_one_line_of_json_too(tmp_path):
     facts = json.loads(failed.stdout)
     assert (facts["error"], facts["exitCode"]) == ("DatabaseUnavailable", 75)
     assert json.loads(log.read_text()) == facts
+
+
+def test_a_job_gets_its_report_where_the_environment_says(database, tmp_path):
+    log = tmp_path / "termination"
+    assert awa_migrate(address=database.dsn, log=log).returncode == 0
+    assert json.loads(log.read_text())["schemaVersion"] == LATEST
+
+
+async def test_a_schema_that_is_too_new_is_reported_with_the_version_that_is_known(
+    database, tmp_path
+):
+    log = tmp_path / "termination"
+    admin = await asyncpg.connect(database.dsn)
+    await admin.execute(
+        "insert into awa.schema_version (version, name, kind, checksum, duration)"
+        " select version + 1, 'later', kind, checksum, duration"
+        " from awa.schema_version order by version desc limit 1"
+    )
+    await admin.close()
+    assert awa_migrate(address=database.dsn, log=log).returncode == 65
+    facts = json.loads(log.read_text())
+    assert (facts["error"], facts["knownVersion"]) == ("SchemaTooNew", LATEST)
 
 
 def test_a_role_that_does_not_exist_is_said_and_nothing_is_granted(database):

@@ -190,6 +190,21 @@ async def test_65_for_what_stays_wrong(
     assert (bad_files.code, "CatalogInvalid" in bad_files.err) == (65, True)
 
 
+async def test_a_schema_that_is_too_new_is_reported_with_the_version_that_is_known(
+    run: Run, write_files: WriteFiles, empty_database: Database, tmp_path: Path
+) -> None:
+    log = tmp_path / "termination"
+    where = {"AWA_DATABASE_URL": empty_database.dsn, "AWA_TERMINATION_LOG": str(log)}
+    newer = write_files({**THREE_STEPS, "0010_more": "select 1;"}, folder="newer")
+
+    await run("up", folder=newer, **where)
+    newest = json.loads(log.read_text())["schemaVersion"]
+    await run("up", folder=write_files(), **where)
+
+    facts = json.loads(log.read_text())
+    assert (facts["error"], facts["knownVersion"]) == ("SchemaTooNew", newest - 1)
+
+
 async def test_65_for_a_file_that_changed(
     run: Run, write_files: WriteFiles, empty_database: Database
 ) -> None:

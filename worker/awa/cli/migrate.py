@@ -28,7 +28,7 @@ from awa.errors import (
     ValidationError,
 )
 from awa.settings import DatabaseSettings
-from awa_migrations import ExitCode, Migration, MigrationsError, migrate
+from awa_migrations import ExitCode, Migration, MigrationsError, SchemaTooNew, migrate
 from awa_migrations.__main__ import INTERRUPTED
 from awa_migrations.__main__ import main as run_migrations
 
@@ -91,7 +91,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 TerminationLog = Annotated[
     Path | None,
     typer.Option(
-        "--termination-log", metavar="PATH", help="Also write that line to this file, in any case."
+        "--termination-log",
+        metavar="PATH",
+        help="Also write that line to this file, in any case. Default: AWA_TERMINATION_LOG, "
+        "else no file.",
     ),
 ]
 
@@ -124,7 +127,7 @@ def migrate_schema(  # noqa: PLR0913 - one parameter for each option
         roles=tuple(grant or ()),
         level=level,
         as_json=as_json,
-        termination_log=termination_log,
+        termination_log=termination_log or _termination_log(),
     )
     if show_status or show_sql:
         if (show_status and show_sql) or lane_pool is not None or grant:
@@ -135,6 +138,11 @@ def migrate_schema(  # noqa: PLR0913 - one parameter for each option
         complain("--from goes with --sql: what the schema has is looked up otherwise")
         raise typer.Exit(ExitCode.USAGE)
     raise typer.Exit(_run(order))
+
+
+def _termination_log() -> Path | None:
+    named = os.environ.get("AWA_TERMINATION_LOG", "").strip()
+    return Path(named) if named else None
 
 
 def _words(order: Order, since: int | None, *, show_sql: bool) -> list[str]:
@@ -158,7 +166,11 @@ def _run(order: Order) -> int:
         code, name = exit_code(error), type(error).__name__
         complain(f"{name}: {error}")
         message = str(error)[:LONGEST_MESSAGE]
-        failed = {"error": name, "message": message, "exitCode": code, "applied": order.applied}
+        failed: dict[str, object] = {
+            "error": name, "message": message, "exitCode": code, "applied": order.applied,
+        }  # fmt: skip
+        if isinstance(error, SchemaTooNew):
+            failed["knownVersion"] = error.latest
         _report(order, failed, None)
         return code
     except KeyboardInterrupt:
