@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from awa.manifest import Queue, QueueStatus
+from awa.manifest import ConditionType, Queue, QueueStatus
 from awa.manifest.loading import parse_queue
 from awa.manifest.problems import ManifestError
 from awa_operator import labels, names
+from awa_operator.conditions import find_condition
 from awa_operator.databases import QueueKey
 from awa_operator.identity import database_identity
 from awa_operator.resources import (
@@ -50,8 +51,15 @@ class QueueEntry:
 
     @property
     def concerns_group(self) -> object:
-        """What other Queues of the same database look at."""
-        return self.generation, self.is_deleting, self.status.migration
+        """What other Queues of the same database look at.
+
+        Of an exclusive migration also what it is about: others drain when it says so.
+        """
+        announced = None
+        if self.is_exclusive:
+            found = find_condition(self.status, ConditionType.RECONCILING)
+            announced = (found.status, found.reason) if found is not None else None
+        return self.generation, self.is_deleting, self.status.migration, announced
 
     @property
     def is_exclusive(self) -> bool:
@@ -273,6 +281,8 @@ class Cache:
         """Tell of each Queue that a change of an object concerns."""
         if name := kept.labels.get(labels.QUEUE):
             self._listeners.changed((ref[0], name))
+            if resource is DEPLOYMENTS:
+                self._tell_who_waits_for_pods(ref[0], name)
         if resource in (JOBS, PODS) and (identity := kept.labels.get(labels.DATABASE)):
             self._tell_others(None, identity, self._listeners.changed)
 

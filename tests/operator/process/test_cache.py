@@ -136,6 +136,32 @@ def test_a_pod_that_goes_concerns_who_waits_for_a_database_without_workers(heard
     assert sorted(heard.changed) == [("ns", "a"), ("ns", "b")]
 
 
+def test_a_deployment_concerns_who_waits_for_a_database_without_workers(heard):
+    heard.cache.put(QUEUES, queue("a"))
+    heard.cache.put(QUEUES, queue("b", migration={"mode": "External", "strategy": "Exclusive"}))
+    heard.forget()
+    deployment = {"metadata": meta("a-worker", 4, labels=labels.worker_labels("a"))}
+    heard.cache.put(DEPLOYMENTS, deployment)
+    assert {("ns", "a"), ("ns", "b")} <= set(heard.changed)
+
+
+def test_queues_of_one_database_hear_when_one_drains_all_of_them(heard):
+    exclusive = {"migration": {"mode": "External", "strategy": "Exclusive"}}
+    heard.cache.put(QUEUES, queue("a", **exclusive))
+    heard.cache.put(QUEUES, queue("b"))
+    heard.forget()
+    for version, reason in enumerate(("Draining", "MigrationRunning", "Settled"), start=3):
+        draining = queue("a", version, **exclusive)
+        condition = {
+            "type": "Reconciling", "status": "True", "reason": reason,
+            "lastTransitionTime": "2026-06-01T12:00:00Z",
+        }  # fmt: skip
+        draining["status"] = {"conditions": [condition]}
+        heard.cache.put(QUEUES, draining)
+        assert ("ns", "b") in heard.changed, reason
+        heard.forget()
+
+
 def test_a_spec_that_cannot_be_read_is_kept_with_its_problems_and_its_status(heard):
     wrong = queue(suspend="maybe")
     wrong["status"] = {"replicas": 2}
