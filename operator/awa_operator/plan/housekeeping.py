@@ -1,20 +1,22 @@
 """Ended Jobs: their TTL is armed once nothing depends on them, and few failed ones are kept."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 from awa.manifest import Queue
 from awa_operator.actions import Action, DeleteJob, JobPatch, PatchJob
+from awa_operator.identity import target_hash
 from awa_operator.observed import JobPhase, JobView, Observed
 from awa_operator.plan import group
 
 
 def plan_housekeeping(observed: Observed) -> list[Action]:
     """Return what is to be done about ended Jobs; one Queue does it for all of a database."""
-    if not group.is_janitor(observed):
-        return []
     over = sorted((job for job in observed.jobs if group.is_over(job)), key=lambda job: job.number)
-    kept = [job for job in over if _is_evidence(observed, job)]
-    done = [job for job in over if job not in kept]
+    if not over or not group.is_janitor(observed):
+        return []
+    asking = _asking_by_target(observed)
+    done = [job for job in over if not _is_evidence(observed, job, asking)]
     surplus = list(_surplus(observed, done))
     ttl = observed.queue.spec.migration.ttl_seconds_after_finished
     patch = {"spec": {"ttlSecondsAfterFinished": ttl}}
@@ -26,15 +28,25 @@ def plan_housekeeping(observed: Observed) -> list[Action]:
     return [*arm, *(DeleteJob(name=job.name, uid=job.uid) for job in surplus)]
 
 
-def _is_evidence(observed: Observed, job: JobView) -> bool:
+def _asking_by_target(observed: Observed) -> Mapping[str, list[Queue]]:
+    found: dict[str, list[Queue]] = defaultdict(list)
+    for queue in group.members(observed):
+        if queue.spec.migration.mode == "Job":
+            found[target_hash(queue)].append(queue)
+    return found
+
+
+def _is_evidence(observed: Observed, job: JobView, by_target: Mapping[str, list[Queue]]) -> bool:
     """Tell whether a decision still depends on a Job.
 
     A success, until every Queue that asks for it has it in its status. A failure, while it is the
     last word on a target that is asked for: without it the migration would start again. Either,
     until the Queue that followed it and asks for something else now has noted its end.
     """
-    asking = group.asking(observed, job.target_hash)
-    if any(_follows(queue, job) for queue in group.members(observed) if queue not in asking):
+    asking = by_target.get(job.target_hash, [])
+    uids = {queue.metadata.uid for queue in asking}
+    others = (one for one in group.members(observed) if one.metadata.uid not in uids)
+    if any(_follows(queue, job) for queue in others):
         return True
     if job.phase is JobPhase.COMPLETE:
         return any(not group.is_recorded(observed, queue) for queue in asking)
