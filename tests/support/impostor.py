@@ -18,16 +18,15 @@ def refusing(sqlstate: str, text: str) -> Answer:
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1000)
-        fields = f"SFATAL\0VFATAL\0C{sqlstate}\0M{text}\0\0"
-        writer.write(message(b"E", fields.encode()))
+        writer.write(fatal(sqlstate, text))
         await writer.drain()
         writer.close()
 
     return answer
 
 
-def of_version(version: str) -> Answer:
-    """A server that lets everybody in, says how old it is, and waits until they hang up."""
+def of_version(version: str, *, then: bytes = b"") -> Answer:
+    """A server that lets everybody in, says how old it is and `then`, and waits for a word."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1000)
@@ -40,9 +39,14 @@ def of_version(version: str) -> Answer:
         ):
             writer.write(message(b"S", f"{name}\0{value}\0".encode()))
         writer.write(message(b"K", struct.pack("!II", 1, 1)))
-        writer.write(message(b"Z", b"I"))
+        writer.write(message(b"Z", b"I") + then)
         await writer.drain()
         await reader.read(1000)
         writer.close()
 
     return answer
+
+
+def fatal(sqlstate: str, text: str) -> bytes:
+    """Return the message with which a server ends a session; then it says nothing more."""
+    return message(b"E", f"SFATAL\0VFATAL\0C{sqlstate}\0M{text}\0\0".encode())

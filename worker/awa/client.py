@@ -41,6 +41,7 @@ class Transaction:
         self._session = session
         self._has_failed = False
         self._ran_foreign = False
+        self._is_busy = False
 
     async def insert(
         self, args: object, *, kind: str | None = None, **options: Unpack[JobOptions]
@@ -82,6 +83,11 @@ class Transaction:
 
     @contextmanager
     def _statement(self, *, foreign: bool = False) -> "Iterator[None]":
+        if self._is_busy:
+            raise ValidationError(
+                "a transaction takes one call at a time; await the one that runs before the next"
+            )
+        self._is_busy = True
         self._ran_foreign |= foreign
         try:
             with translated(foreign=foreign):
@@ -89,6 +95,8 @@ class Transaction:
         except BaseException:
             self._has_failed = True
             raise
+        finally:
+            self._is_busy = False
 
     async def _leave(self) -> None:
         """Undo what statements of others changed in the session; else nobody gets it again."""

@@ -1,5 +1,6 @@
 """Databases that cannot be used: each is one error of ours that says what to do."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ from awa import (
 )
 from awa_migrations import migrate, packaged_catalog
 from support.clients import Mail, MakeClient, job_count
-from support.impostor import Serve, of_version, refusing
+from support.impostor import Serve, fatal, of_version, refusing
 from support.postgres import Connect, Database
 
 type Call = Callable[[AsyncClient], Any]
@@ -154,6 +155,25 @@ async def test_a_refusal_of_the_server_is_told_apart_and_keeps_the_password(
             await call(client)
         assert refusal.value.sqlstate == sqlstate  # type: ignore[attr-defined]
         assert "s3cret" not in repr(refusal.value)
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if call != "start"])
+async def test_a_session_that_the_server_has_ended_is_not_lent_again(
+    make_client: MakeClient, serve: Serve, call: str
+) -> None:
+    ending = of_version("15.4", then=fatal("57P01", "terminating connection"))
+    began = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal began
+        began += 1
+        await ending(reader, writer)
+
+    client = make_client(await serve(answer), max_connections=1)
+    for nth in (1, 2):
+        with pytest.raises(DatabaseUnreachable):
+            await CALLS[call](client)
+        assert began == nth
 
 
 async def test_a_database_that_does_not_exist_is_told_by_a_real_server(

@@ -17,7 +17,7 @@ from typing import Any
 
 import asyncpg
 
-from awa._store.faults import NEEDED_VERSION, translated
+from awa._store.faults import DRIVER_ERRORS, NEEDED_VERSION, translated
 from awa.errors import (
     AwaError,
     DatabaseTooOld,
@@ -97,8 +97,13 @@ class Database:
                 ) from error
         try:
             yield session
+        except (DatabaseUnreachable, *DRIVER_ERRORS):
+            # The driver may go on thinking that a statement runs, for ever: nobody gets it again.
+            with suppress(*DRIVER_ERRORS):
+                session.terminate()
+            raise
         finally:
-            with translated():
+            with suppress(*DRIVER_ERRORS):  # one that cannot be released is closed by the pool
                 await pool.release(session)
 
     @asynccontextmanager

@@ -73,10 +73,6 @@ def _without_answer(error: BaseException) -> AwaError:
             "the database address cannot be read; AWA_DATABASE_URL looks like "
             "postgresql://user@host:5432/database"
         )
-    if isinstance(error, asyncpg.InterfaceError) and "another operation" in str(error):
-        return ValidationError(
-            "a transaction takes one call at a time; await the one that runs before the next"
-        )
     return DatabaseUnreachable(
         f"the database did not answer ({type(error).__name__}); check that it runs and that "
         "the address in AWA_DATABASE_URL is right"

@@ -69,6 +69,7 @@ async def enqueue(
     `numbers` are the positions that errors name, when `jobs` are a part of a larger batch.
     """
     lanes = lanes_of(jobs)
+    positions: list[int] = []
     try:
         if len(lanes) == 1:
             ((lane, positions),) = lanes.items()
