@@ -77,7 +77,9 @@ class DatabaseView:
     `last_contract_version` is the newest applied file that took something away: a program that
     knows the schema up to there or further still works. `reachable_since` is set once a probe has
     failed and a later one worked: the moment of that later one; None while unreachable, and
-    when no failure has been seen. `failures` counts failed probes in a row.
+    when no failure has been seen. `failures` counts failed probes in a row. `message` says what is
+    wrong, or what the operator's role lacks although it could connect. `max_connections` is what
+    the server allows to ordinary roles.
     """
 
     at: datetime

@@ -8,6 +8,7 @@ from awa.manifest.worker import DRAIN_MARGIN_SECONDS
 from awa_operator.actions import Action, CreateJob, EmitEvent, SetReplicas
 from awa_operator.conditions import Reason, find_condition, safe_message
 from awa_operator.observed import Observed
+from awa_operator.plan.budget import budget_warning
 
 MAX_NOTE = 500
 
@@ -21,6 +22,7 @@ def plan_events(
         *_of_migration(observed.status, status),
         *_of_conditions(observed.status, status),
         *_of_spec(observed, status),
+        *_of_budget(observed),
     ]
     return tuple(_bounded(event) for event in events)
 
@@ -96,6 +98,13 @@ def _of_spec(observed: Observed, status: QueueStatus) -> Iterator[EmitEvent]:
             f"{DRAIN_MARGIN_SECONDS}: they are killed while they drain"
         )
         yield EmitEvent(reason="GracePeriodTooShort", message=words, is_warning=True)
+
+
+def _of_budget(observed: Observed) -> Iterator[EmitEvent]:
+    warning = budget_warning(observed)
+    before = find_condition(observed.status, ConditionType.SCALING_ACTIVE)
+    if warning is not None and (before is None or safe_message(warning) not in before.message):
+        yield EmitEvent(reason="TooManyConnections", message=warning, is_warning=True)
 
 
 def _overridden_grace(observed: Observed) -> int | None:

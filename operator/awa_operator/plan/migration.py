@@ -102,6 +102,8 @@ def _external(observed: Observed, usable: Usable) -> Migration:
         f'Waiting for someone else to migrate schema "{observed.queue.spec.database.schema_name}":'
         " it has no version that the operator can read"
     )
+    if observed.database is not None and observed.database.message:
+        words += f". {observed.database.message}"
     waiting = Waiting(Stage.MIGRATION, Reason.WAITING_FOR_MIGRATION, words)
     step = Step(progressing=waiting) if usable.is_database_there else usable.step
     schema = Statement(kind, False, Reason.PENDING, words)

@@ -1,7 +1,7 @@
 """The whole status of a Queue. The most urgent reason wins."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from awa.manifest import ConditionType, QueueStatus
@@ -11,6 +11,7 @@ from awa_operator.actions import Stage, Waiting
 from awa_operator.conditions import Reason, Statement, dated, said_before
 from awa_operator.observed import DeploymentView, Observed
 from awa_operator.plan import group
+from awa_operator.plan.budget import budget_warning
 from awa_operator.plan.gate import Migration
 from awa_operator.plan.records import seen_version
 from awa_operator.plan.rollout import Rollout
@@ -134,8 +135,15 @@ def _statements(observed: Observed, parts: Parts) -> list[Statement]:
         parts.usable.condition,
         parts.migration.schema,
         workers,
-        parts.scale.condition,
+        _with_budget(observed, parts.scale.condition),
     ]
+
+
+def _with_budget(observed: Observed, scaling: Statement) -> Statement:
+    warning = budget_warning(observed)
+    if warning is None:
+        return scaling
+    return replace(scaling, message=f"{scaling.message}. {warning}")
 
 
 def _told(kind: ConditionType, waiting: Waiting | None, otherwise: Reason) -> Statement:

@@ -45,7 +45,9 @@ def plan_usable(observed: Observed, now: datetime) -> Usable:
         return _not_probed(observed)
     if not database.is_reachable:
         return _unreachable(database, now)
-    return _usable(Step(), True, Reason.CONNECTED, "The database answers and can be written")
+    # What the operator's role lacks does not hold workers up; it is only said.
+    words = database.message or "The database answers and can be written"
+    return _usable(Step(), True, Reason.CONNECTED, words)
 
 
 def secret_missing(observed: Observed, secret: SecretView, now: datetime) -> Usable:

@@ -83,6 +83,7 @@ class World:
     secrets: dict[str, str] = field(default_factory=lambda: {"app-db": "aaaaaa"})
     schema_version: int = 0
     last_contract_version: int = 0
+    max_connections: int | None = None
     problem: DatabaseProblem | None = None
     probe: DatabaseView | None = None
     signals: dict[str, SignalsView] = field(default_factory=dict)
@@ -196,6 +197,7 @@ class World:
             last_contract_version=self.last_contract_version if is_there else None,
             reachable_since=since,
             failures=failures,
+            max_connections=self.max_connections if is_there else None,
         )
 
     def restart(self) -> None:
