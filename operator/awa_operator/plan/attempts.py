@@ -23,6 +23,7 @@ from awa_operator.observed import FRESH_FOR, JobView, Observed, SecretState
 from awa_operator.plan import group
 from awa_operator.plan.gate import Migration, record_of
 from awa_operator.plan.records import with_record
+from awa_operator.plan.rollout import name_conflict
 from awa_operator.plan.step import Step
 from awa_operator.plan.template import Template, plan_check
 from awa_operator.plan.usable import Usable, is_fresh, secret_missing
@@ -125,6 +126,8 @@ def _obstacle(observed: Observed, template: Template, usable: Usable, now: datet
     if spec.suspend:
         words = "Suspended: no migration is started"
         return Step(noted=(Waiting(Stage.GATE, Reason.SUSPENDED, words),))
+    if (conflict := name_conflict(observed)) is not None:
+        return Step(stalled=conflict)
     if template.is_pending:
         check = plan_check(observed, template, now)
         if check.waiting:

@@ -17,11 +17,9 @@ RESERVE = 5
 
 def budget_warning(observed: Observed) -> str | None:
     """Return a sentence when workers at their most need more connections than there are."""
-    if observed.database is None:
-        return _said_before(observed)
-    limit = observed.database.max_connections
+    limit = observed.database.max_connections if observed.database is not None else None
     if limit is None:
-        return None
+        return _said_before(observed)
     needed = sum(most_connections(queue) for queue in group.members(observed)) + RESERVE
     if needed <= limit:
         return None
@@ -33,7 +31,7 @@ def budget_warning(observed: Observed) -> str | None:
 
 
 def _said_before(observed: Observed) -> str | None:
-    """Return what was said before a restart, until the database is probed again."""
+    """Return what was said before a restart or an outage, until the next probe."""
     before = find_condition(observed.status, ConditionType.SCALING_ACTIVE)
     if before is None or BEGIN not in before.message:
         return None

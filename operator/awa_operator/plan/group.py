@@ -35,6 +35,17 @@ def is_exclusive(queue: Queue) -> bool:
     return migration.mode == "Job" and migration.strategy == "Exclusive"
 
 
+def holder_of_queue(observed: Observed) -> str | None:
+    """Return the name of an older Queue that serves the same queue of this database, if any."""
+    mine, name = _age(observed.queue), observed.queue.queue_name
+    older = (one.queue for one in observed.siblings if _age(one.queue) < mine)
+    return next((one.metadata.name for one in older if one.queue_name == name), None)
+
+
+def _age(queue: Queue) -> tuple[str, str]:
+    return str(queue.metadata.creation_timestamp or ""), queue.metadata.name
+
+
 def asking(observed: Observed, target: str) -> list[Queue]:
     """Return the Queues of the database that ask for a target, in a fixed order."""
     queues = members(observed)

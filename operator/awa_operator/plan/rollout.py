@@ -20,7 +20,9 @@ from awa_operator.actions import (
 )
 from awa_operator.conditions import Reason
 from awa_operator.identity import canonical_json, template_hash
+from awa_operator.names import worker_name
 from awa_operator.observed import DeploymentView, Observed
+from awa_operator.plan import group
 from awa_operator.plan.gate import Migration
 from awa_operator.plan.step import Step
 from awa_operator.plan.template import Template, base_template, kept_annotations, refusal
@@ -49,12 +51,10 @@ def plan_rollout(
 ) -> Rollout:
     """Return what is to be applied. `replicas` is the count that a new Deployment starts with."""
     live = observed.deployment
+    if (conflict := name_conflict(observed)) is not None:
+        return _rollout(observed, Step(stalled=conflict))
     if live is None:
         return _created(observed, template, migration, replicas, now)
-    if not live.is_ours:
-        words = "A Deployment of that name belongs to someone else; rename it or this Queue"
-        stalled = Waiting(Stage.TEMPLATE, Reason.NAME_CONFLICT, words)
-        return _rollout(observed, Step(stalled=stalled))
     if live.is_deleting:
         words = "The Deployment is being deleted; a new one follows"
         return _rollout(observed, Step(progressing=_wait(Reason.REPLACING, words)))
@@ -69,6 +69,23 @@ def plan_rollout(
             actions=(again,), progressing=step.progressing, stalled=step.stalled, noted=step.noted
         )
     return _rollout(observed, step)
+
+
+def name_conflict(observed: Observed) -> Waiting | None:
+    """Return that a name is taken: of the Deployment in the cluster, or of the queue."""
+    live, holder = observed.deployment, group.holder_of_queue(observed)
+    if live is not None and not live.is_ours:
+        deployment = worker_name(observed.queue.metadata.name)
+        words = f"Deployment {deployment} belongs to someone else; rename it or this Queue"
+        return Waiting(Stage.TEMPLATE, Reason.NAME_CONFLICT, words)
+    if holder is not None:
+        queue = observed.queue.queue_name
+        words = (
+            f'Queue {holder} serves queue "{queue}" of the same database already; create this one '
+            "anew with another spec.queueName, or delete one of them"
+        )
+        return Waiting(Stage.TEMPLATE, Reason.NAME_CONFLICT, words)
+    return None
 
 
 def is_rolled_out(live: DeploymentView) -> bool:

@@ -158,3 +158,41 @@ def test_the_last_failure_stays_whatever_the_limit(world: World):
     world.settle()
     assert len(world.jobs_made) == 1
     assert world.condition(ConditionType.STALLED).status == "True"
+
+
+def test_of_two_queues_that_serve_the_same_queue_the_younger_waits_and_says_so():
+    world = World()
+    world.create("beta", {"queueName": "mail"})
+    world.settle()
+    world.end_job()
+    world.settle()
+    world.create("zeta", {"queueName": "mail", "worker": {"image": "app:2"}})
+    before = world.deployments["beta"].version
+    world.settle()
+    condition = world.condition(ConditionType.STALLED, "zeta")
+    assert condition.reason == Reason.NAME_CONFLICT
+    assert "beta" in condition.message
+    assert "spec.queueName" in condition.message
+    assert "zeta" not in world.deployments
+    assert len(world.jobs_made) == 1
+    assert world.deployments["beta"].version == before
+    assert world.condition(ConditionType.READY, "beta").status == "True"
+    world.delete("beta")
+    world.settle()
+    world.end_job(version=53)
+    world.settle()
+    assert world.condition(ConditionType.READY, "zeta").status == "True"
+
+
+def test_the_age_of_two_queues_counts_before_their_names():
+    world = World()
+    world.create("beta", {"queueName": "mail"})
+    world.create("zeta", {"queueName": "mail"})
+    for name, hour in (("beta", 12), ("zeta", 9)):
+        queue = world.queues[name]
+        stamp = {"creation_timestamp": f"2026-06-01T{hour:02d}:00:00Z"}
+        metadata = queue.metadata.model_copy(update=stamp)
+        world.queues[name] = queue.model_copy(update={"metadata": metadata})
+    world.settle()
+    assert world.condition(ConditionType.STALLED, "beta").reason == Reason.NAME_CONFLICT
+    assert world.condition(ConditionType.STALLED, "zeta").status == "False"
