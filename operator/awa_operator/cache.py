@@ -75,6 +75,7 @@ class _Kept:
     version: str
     labels: Mapping[str, str]
     text: bytes
+    replicas: int = 0
 
     def body(self) -> Object:
         found: Object = json.loads(self.text)
@@ -149,6 +150,11 @@ class Cache:
     def scaler_of_queue(self, key: QueueKey) -> str | None:
         """Return the name of a HorizontalPodAutoscaler that targets the Deployment of a Queue."""
         return next((name for _, name in sorted(self._scalers_of_queue.get(key, ()))), None)
+
+    def replicas_of_queue(self, key: QueueKey) -> int:
+        """Return how many workers the Deployment of a Queue asks for, 0 without one."""
+        kept = self._stores[DEPLOYMENTS].objects.get((key[0], names.worker_name(key[1])))
+        return 0 if kept is None else kept.replicas
 
     def versions(self, resource: Resource) -> dict[Ref, str]:
         """Return the version of each object of a kind, to be compared with a list."""
@@ -295,9 +301,10 @@ class Cache:
 
     def _tell_who_waits_for_pods(self, namespace: str, name: str) -> None:
         entry = self._queues.get((namespace, name))
-        for other in self.group(entry.identity if entry and entry.identity else ""):
-            if other.is_exclusive:
-                self._listeners.changed(other.key)
+        identity = entry.identity if entry is not None else None
+        for key in sorted(self._by_identity.get(identity or "", ())):
+            if self._queues[key].is_exclusive:
+                self._listeners.changed(key)
 
 
 def read_queue(body: Object) -> QueueEntry:
@@ -363,6 +370,9 @@ def _keep(resource: Resource, body: Object) -> _Kept:
         version=version_of(body),
         labels=marks,
         text=json.dumps(kept, separators=(",", ":")).encode(),
+        replicas=int((body.get("spec") or {}).get("replicas") or 0)
+        if resource is DEPLOYMENTS
+        else 0,
     )
 
 

@@ -217,15 +217,11 @@ class Observer:
             SiblingView(
                 queue=other.queue,
                 worker_pods=self._cache.count_pods_of_queue(other.key),
-                replicas=self._replicas_of(other.key),
+                replicas=self._cache.replicas_of_queue(other.key),
             )
             for other in self._cache.group(entry.identity or "")
             if other.key != entry.key and other.queue is not None
         )
-
-    def _replicas_of(self, key: QueueKey) -> int:
-        body = self._cache.find(DEPLOYMENTS, key[0], names.worker_name(key[1]))
-        return 0 if body is None else int((body.get("spec") or {}).get("replicas", 1))
 
     def _satellites(self, entry: QueueEntry) -> tuple[SatelliteView, ...]:
         namespace, name = entry.key[0], names.worker_name(entry.key[1])
