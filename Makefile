@@ -10,7 +10,7 @@ BENCH ?=
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system-packages lock fmt lint types generate verify test test-fast soak bench \
+.PHONY: help setup system-packages lock fmt lint types generate verify test test-fast soak bench bench-kube \
     demo build clean
 
 help: ## list the targets
@@ -81,6 +81,9 @@ soak: setup ## randomised proof of the queue for MINUTES=10
 
 bench: setup ## measure against the baseline; BENCH=throughput REPS=5; BENCH="--help"
 	$(PYTHON) -m bench $(BENCH) $(if $(REPS),--reps $(REPS))
+
+bench-kube: setup ## measure the operator on a cluster; BENCH="--queues 1,100"
+	$(PYTHON) -m bench.kube $(BENCH)
 
 demo: setup ## run the main job: thumbnails of a few hundred images, with an embedded PostgreSQL
 	.venv/bin/awa demo
