@@ -86,6 +86,7 @@ declare
     v_tombstoned_to bigint;
     v_tombs int8multirange := '{}';
     v_xmin xid8;
+    v_drawn bigint;
     v_holes int8multirange;
     v_found {schema}.claimed[];
     v_passed boolean;
@@ -100,6 +101,12 @@ begin
     select pg_snapshot_xmin(pg_current_snapshot()), sequence, tombstoned_to into v_xmin, v_sequence, v_tombstoned_to
       from {schema}.lanes where lane_id = p_lane;
     v_holes := v_look.holes_old + v_look.holes_new;
+    v_drawn := coalesce(pg_sequence_last_value(v_sequence), 0);
+    if isempty(v_holes) and v_drawn = v_look.next_seq - 1 then
+        -- No number was drawn since the cursor and none is missing before it, so no slot can hold a body for this lane.
+        select '{}', 0, '{}', false into v_look.bodies, v_look.taken, v_look.gaps, v_look.in_flight;
+        return v_look;
+    end if;
     if v_tombstoned_to >= least(v_look.next_seq, lower(v_holes)) then
         select coalesce(range_agg(i), '{}') into v_tombs
           from {schema}.ready_tombstones t, unnest(t.items) i

@@ -73,6 +73,25 @@ async def test_a_claim_reads_what_it_takes(filled):
     assert few_whole_scans(scanned), scanned
 
 
+BODY_SCANS = (
+    "select sum(coalesce(idx_scan, 0) + coalesce(seq_scan, 0))::bigint from pg_stat_user_tables"
+    " where relname like 'ready\\_entries\\___'"
+)
+
+
+async def test_a_claim_of_a_drained_lane_looks_into_no_slot(engine):
+    await engine.enqueue(engine.admin, 1, 2)
+    assert len((await engine.hold()).ids) == 2
+    counts = []
+    for _ in range(2):
+        await engine.publish_statistics()
+        counts.append(await engine.admin.fetchval(BODY_SCANS))
+        assert (await engine.hold()).ids == []
+    assert counts[0] == counts[1] > 0
+    (late,) = await engine.enqueue(engine.admin, 3)
+    assert (await engine.hold()).ids == [late]
+
+
 @pytest.mark.parametrize("end", ["success", "failure"])
 async def test_a_finish_reads_what_it_ends(filled, end):
     async def finish(session) -> None:
