@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import random
 import signal
@@ -21,6 +22,7 @@ from support.postgres import DURABLE_SETTINGS, Server
 from support.soak.verdict import judge
 
 QUIET_LIMIT_SECONDS = 120.0
+"""For so long nothing may end at the end, once nobody produces and nothing is broken any more."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,7 @@ class Soak:
             await process.wait()
 
     async def _until_quiet(self) -> None:
+        least = math.inf
         limit = time.monotonic() + QUIET_LIMIT_SECONDS
         session = await asyncpg.connect(self._dsn)
         try:
@@ -169,11 +172,14 @@ class Soak:
                 for number, process in enumerate(self._workers):
                     if process.returncode is not None:
                         self._workers[number] = await self._worker()
-                if not await session.fetchval(
+                left = await session.fetchval(
                     "select sum(scheduled + available + running + retryable)"
                     " from awa.queue_counts_v1()"
-                ):
+                )
+                if not left:
                     return
+                if left < least:
+                    least, limit = left, time.monotonic() + QUIET_LIMIT_SECONDS
                 await asyncio.sleep(0.3)
         finally:
             await session.close()
