@@ -31,7 +31,7 @@ def plan_queue(observed: Observed, now: datetime) -> Plan:
     usable = plan_usable(observed, now)
     template = plan_template(observed)
     migration = plan_migration(observed, template, usable, now)
-    count = count_replicas(observed, template, migration)
+    count = count_replicas(observed, template, migration, now)
     rollout = plan_rollout(observed, template, migration, count.desired, now)
     scale = plan_scale(observed, count, now, is_moving=rollout.is_moving)
     parts = Parts(

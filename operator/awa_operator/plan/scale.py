@@ -14,7 +14,7 @@ from awa.manifest.status import ScalingStatus
 from awa.scaling import Decision, ScalingSpec, decide
 from awa.scaling.history import History
 from awa.scaling.reasons import Limit
-from awa.scaling.signals import Unknown
+from awa.scaling.signals import Signals, Unknown
 from awa_operator import labels
 from awa_operator.actions import (
     SCALE_MANAGER,
@@ -26,7 +26,7 @@ from awa_operator.actions import (
     Waiting,
 )
 from awa_operator.conditions import Reason, Statement
-from awa_operator.observed import DeploymentView, Observed
+from awa_operator.observed import DeploymentView, Observed, SignalsView
 from awa_operator.plan import group
 from awa_operator.plan.gate import Migration
 from awa_operator.plan.step import Step
@@ -36,6 +36,9 @@ from awa_operator.render.deployment import render_replicas
 IDLE_COST = 0
 BUSY_COST = 10
 MAX_COST = 2**31 - 1
+
+AFTER_POLL = timedelta(milliseconds=500)
+"""How much later than due a poll may end."""
 
 RESUMED = "Resumed"
 REPLICAS_SET = "ReplicasSet"
@@ -50,6 +53,7 @@ class Count:
     condition: Statement
     history: History
     holds: Waiting | None = None
+    due: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +75,9 @@ def deletion_cost(running: int, oldest: timedelta) -> int:
     return min(BUSY_COST + max(0, int(oldest.total_seconds())), MAX_COST)
 
 
-def count_replicas(observed: Observed, template: Template, migration: Migration) -> Count:
+def count_replicas(
+    observed: Observed, template: Template, migration: Migration, now: datetime
+) -> Count:
     """Return how many workers there should be now."""
     held = _hold(observed, template, migration)
     if held is not None:
@@ -85,7 +91,7 @@ def count_replicas(observed: Observed, template: Template, migration: Migration)
     if observed.foreign_scaler is not None and observed.deployment is not None:
         return _conflicting(observed, observed.deployment, observed.foreign_scaler)
     spec = scaling_spec(observed.queue)
-    return _native(observed, spec) if spec is not None else _written(observed)
+    return _native(observed, spec, now) if spec is not None else _written(observed)
 
 
 def plan_scale(observed: Observed, count: Count, now: datetime, *, is_moving: bool) -> Scale:
@@ -106,7 +112,7 @@ def plan_scale(observed: Observed, count: Count, now: datetime, *, is_moving: bo
         actions.append(change)
     waiting = (count.holds,) if count.holds is not None else ()
     return Scale(
-        step=Step(actions=tuple(actions), noted=waiting),
+        step=Step(actions=tuple(actions), noted=waiting, due=count.due),
         desired=count.desired,
         status=_status(observed, count, change, now),
         condition=count.condition,
@@ -173,7 +179,7 @@ def _written(observed: Observed) -> Count:
     )
 
 
-def _native(observed: Observed, spec: ScalingSpec) -> Count:
+def _native(observed: Observed, spec: ScalingSpec, now: datetime) -> Count:
     live, signals = observed.deployment, observed.signals
     current = live.replicas if live is not None else 0
     if live is not None and live.held_replicas is not None:
@@ -187,9 +193,24 @@ def _native(observed: Observed, spec: ScalingSpec) -> Count:
     return Count(
         desired=decision.desired,
         reason=decision.reason,
-        condition=_decided(decision, spec, is_known=not isinstance(signals.signals, Unknown)),
+        condition=_decided(observed, decision, spec),
         history=decision.history,
+        due=_next_look(spec, signals, decision, now),
     )
+
+
+def _next_look(
+    spec: ScalingSpec, signals: SignalsView, decision: Decision, now: datetime
+) -> datetime | None:
+    """Return when to decide again though the queue may look the same: time alone moves the count.
+
+    At the minimum it does not, so an idle queue there is left alone until it changes.
+    """
+    is_known = isinstance(signals.signals, Signals)
+    if is_known and decision.desired <= spec.min_replicas:
+        return None
+    expected = signals.at + spec.poll_interval + AFTER_POLL
+    return expected if expected > now else now + spec.poll_interval / 2
 
 
 def _seen(observed: Observed, desired: int, reason: str) -> Count:
@@ -201,14 +222,16 @@ def _seen(observed: Observed, desired: int, reason: str) -> Count:
     return Count(desired=desired, reason=reason, condition=condition, history=observed.history)
 
 
-def _decided(decision: Decision, spec: ScalingSpec, *, is_known: bool) -> Statement:
-    if not is_known:
+def _decided(observed: Observed, decision: Decision, spec: ScalingSpec) -> Statement:
+    if observed.signals is None or isinstance(observed.signals.signals, Unknown):
         words = "The queue cannot be read; the count is held, and only the fallback raises it"
         return Statement(ConditionType.SCALING_ACTIVE, None, Reason.METRICS_UNAVAILABLE, words)
     if decision.wanted > spec.max_replicas and decision.desired == spec.max_replicas:
         words = f"The work asks for more than maxReplicas ({spec.max_replicas})"
         return Statement(ConditionType.SCALING_ACTIVE, False, Reason.AT_MAX, words)
     words = "The replica count follows the queue"
+    if observed.queue.spec.replicas is not None:
+        words += "; spec.replicas has no meaning in mode Native"
     return Statement(ConditionType.SCALING_ACTIVE, True, Reason.SCALING, words)
 
 

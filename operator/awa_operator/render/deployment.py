@@ -163,13 +163,21 @@ def _own_environment(queue: Queue) -> list[dict[str, Any]]:
     addresses = {"AWA_HEALTH_ADDRESS": f"0.0.0.0:{worker.health.port}"}
     if worker.metrics.port != worker.health.port:
         addresses["AWA_METRICS_ADDRESS"] = f"0.0.0.0:{worker.metrics.port}"
-    values = {**worker_environment(queue), **addresses, "AWA_STATE_FOLDER": STATE_FOLDER}
+    values = {
+        **worker_environment(queue),
+        **addresses,
+        "AWA_STATE_FOLDER": STATE_FOLDER,
+        # Whose pod it is, so that its jobs are handed on once it is gone.
+        "AWA_POD_OWNER": queue.metadata.uid or "",
+    }
+    fields = {
+        "AWA_WORKER_NAME": "metadata.name",
+        "AWA_POD_NAME": "metadata.name",
+        "AWA_POD_UID": "metadata.uid",
+    }
     return [
         pod.database_url(queue.spec.database.connection_secret_ref),
-        {
-            "name": "AWA_WORKER_NAME",
-            "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
-        },
+        *(pod.pod_field(name, path) for name, path in fields.items()),
         *(pod.variable(name, value) for name, value in values.items()),
     ]
 

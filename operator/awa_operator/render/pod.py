@@ -48,6 +48,12 @@ def variable(name: str, value: str) -> dict[str, Any]:
     return {"name": name, "value": value}
 
 
+def pod_field(name: str, path: str) -> dict[str, Any]:
+    """Return a variable with a field of the pod."""
+    source = {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}
+    return {"name": name, "valueFrom": source}
+
+
 def database_url(secret: SecretKey) -> dict[str, Any]:
     """Return the variable with the address, by reference: the value is in no manifest."""
     return {

@@ -89,6 +89,46 @@ def test_a_plan_made_twice_of_one_poll_is_the_same(native: World):
     assert replicas(native) == first
 
 
+def test_an_idle_queue_at_its_minimum_is_left_alone_until_it_changes(native: World):
+    native.advance(10)
+    native.poll()
+    native.settle()
+    assert native.plan().requeue_after is None
+
+
+def test_above_the_minimum_time_alone_moves_the_count(native: World):
+    native.advance(10)
+    native.poll(signals=Signals(ready=50))
+    native.settle()
+    assert native.plan().requeue_after == timedelta(seconds=10.5)
+    # A poll that says the same is not told, so the plan looks for it itself.
+    elapsed = timedelta()
+    native.poll()
+    while replicas(native) > 0:
+        due = native.plan().requeue_after
+        assert due is not None
+        assert due >= timedelta(seconds=5)
+        native.advance(due.total_seconds())
+        native.poll()
+        native.settle()
+        elapsed += due
+        assert elapsed < timedelta(hours=1)
+
+
+def test_a_queue_that_cannot_be_read_is_counted_without_being_told(native: World):
+    native.poll(signals=Unknown())
+    native.settle()
+    assert native.plan().requeue_after is not None
+
+
+def test_a_count_in_the_spec_is_said_to_be_without_meaning(native: World):
+    assert "spec.replicas" not in native.condition(ConditionType.SCALING_ACTIVE).message
+    native.edit(replicas=4)
+    native.settle()
+    assert "spec.replicas" in native.condition(ConditionType.SCALING_ACTIVE).message
+    assert replicas(native) == 0
+
+
 def test_failed_polls_are_counted_once_each(native: World):
     native.edit(scaling={"fallback": {"replicas": 3, "failureThreshold": 2}})
     native.advance(10)

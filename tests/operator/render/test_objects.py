@@ -51,8 +51,17 @@ def test_the_address_comes_from_the_secret_and_is_in_no_manifest(pod):
 
 def test_workers_know_their_pod_and_keep_their_state_where_a_restart_finds_it():
     pod = render_pod_template(plain_queue(), None)["spec"]
-    source = environment(pod)["AWA_WORKER_NAME"]["valueFrom"]["fieldRef"]
-    assert source["fieldPath"] == "metadata.name"
+    told = {
+        name: one["valueFrom"]["fieldRef"]["fieldPath"]
+        for name, one in environment(pod).items()
+        if "fieldRef" in one.get("valueFrom", {})
+    }
+    assert told == {
+        "AWA_WORKER_NAME": "metadata.name",
+        "AWA_POD_NAME": "metadata.name",
+        "AWA_POD_UID": "metadata.uid",
+    }
+    assert environment(pod)["AWA_POD_OWNER"]["value"] == "uid-email"
     folder = environment(pod)["AWA_STATE_FOLDER"]["value"]
     mounts = {one["name"]: one["mountPath"] for one in container(pod)["volumeMounts"]}
     mounted = [name for name, path in mounts.items() if folder.startswith(f"{path}/")]
