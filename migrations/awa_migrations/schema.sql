@@ -237,27 +237,40 @@ begin
         else (select range_agg(int8range(s, s + 1)) from unnest(p_bodies.seqs) s) end;
 end $$;
 
--- Name: available_about(integer, bigint); Type: FUNCTION; Schema: awa; Owner: -
+-- Name: available_about(integer, regclass, bigint); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.available_about(p_lane integer, p_exact bigint, OUT waiting bigint, OUT oldest timestamp with time zone) RETURNS record
+CREATE FUNCTION awa.available_about(p_lane integer, p_sequence regclass, p_exact bigint, OUT waiting bigint, OUT oldest timestamp with time zone) RETURNS record
     LANGUAGE plpgsql STABLE
     SET enable_seqscan TO 'off'
     SET enable_sort TO 'off'
     AS $$
 declare
-    v_next bigint;
-    v_above bigint;
+    v_look "awa".lane_look := "awa".cursor_of(p_lane, "awa".current_slot());
+    v_holes int8multirange;
+    v_tombs int8multirange;
+    v_late bigint;
+    v_late_oldest timestamptz;
 begin
-    select a.waiting, a.oldest into waiting, oldest from "awa".available_in(p_lane, p_exact) a;
-    if waiting < p_exact then
-        return;
+    v_holes := v_look.holes_old + v_look.holes_new
+        + coalesce((select range_agg(h) from "awa".lane_holes s, unnest(s.holes) h where s.lane_id = p_lane), '{}');
+    select coalesce(range_agg(i), '{}') into v_tombs from "awa".ready_tombstones t, unnest(t.items) i
+     where t.lane_id = p_lane and t.last_seq >= least(v_look.next_seq, lower(v_holes));
+    select count(*), min(b.at) into waiting, oldest from (
+        select coalesce(r.run_at, r.created_at) as at from "awa".ready_entries r
+         where r.lane_id = p_lane and r.lane_seq >= v_look.next_seq and not v_tombs @> r.lane_seq
+         order by r.lane_seq limit p_exact) b;
+    if waiting >= p_exact then
+        waiting := greatest(waiting, pg_sequence_last_value(p_sequence) - v_look.next_seq + 1
+            - "awa".size_of(v_tombs * int8multirange(int8range(v_look.next_seq, null))));
     end if;
-    v_next := ("awa".cursor_of(p_lane, "awa".current_slot())).next_seq;
-    select pg_sequence_last_value(l.sequence) - v_next + 1 into v_above from "awa".lanes l where l.lane_id = p_lane;
-    v_above := v_above - coalesce((
-        select sum("awa".size_of(t.items * int8multirange(int8range(v_next, null)))) from "awa".ready_tombstones t
-         where t.lane_id = p_lane and t.last_seq >= v_next), 0);
-    waiting := greatest(waiting, v_above);
+    if not isempty(v_holes) then
+        select count(*), min(r.at) into v_late, v_late_oldest from unnest(v_holes) h
+         cross join lateral (select coalesce(r.run_at, r.created_at) as at from "awa".ready_entries r
+                              where r.lane_id = p_lane and r.lane_seq >= lower(h) and r.lane_seq < upper(h)
+                                and not v_tombs @> r.lane_seq) r;
+        waiting := waiting + v_late;
+        oldest := least(oldest, v_late_oldest);
+    end if;
 end $$;
 
 -- Name: ready_entries; Type: TABLE; Schema: awa; Owner: -
@@ -1747,10 +1760,7 @@ begin
     v_drawn := coalesce(pg_sequence_last_value(v_sequence), 0);
     if isempty(v_holes) and v_drawn = v_look.next_seq - 1 then
         -- No number was drawn since the cursor and none is missing before it, so no slot can hold a body for this lane.
-        v_look.bodies := '{}';
-        v_look.taken := 0;
-        v_look.gaps := '{}';
-        v_look.in_flight := false;
+        select '{}', 0, '{}', false into v_look.bodies, v_look.taken, v_look.gaps, v_look.in_flight;
         return v_look;
     end if;
     if v_tombstoned_to >= least(v_look.next_seq, lower(v_holes)) then
@@ -2826,18 +2836,20 @@ CREATE FUNCTION awa.signals_v1(p_queues text[], p_lead interval) RETURNS TABLE(q
 #variable_conflict use_column
 declare
     v_exact bigint := greatest(50, 2000 / greatest(1, cardinality(p_queues)));
+    -- Not in the query: what changes from row to row is no bound for an index.
+    v_due timestamptz := clock_timestamp() + p_lead;
 begin
     return query
     with lane as (
-        select l.lane_id, l.queue from "awa".lanes l where l.queue = any (p_queues)
+        select l.lane_id, l.sequence, l.queue from "awa".lanes l where l.queue = any (p_queues)
     ), part as (
         select l.queue, a.waiting as ready, 0::bigint as running, 0::bigint as orphaned, a.oldest, d.n as due
           from lane l join "awa".queue_meta m on m.queue = l.queue
-         cross join lateral "awa".available_about(l.lane_id, v_exact) a
+         cross join lateral "awa".available_about(l.lane_id, l.sequence, v_exact) a
          cross join lateral (
                select count(*) as n from (
                    select from "awa".deferred_jobs d
-                    where d.lane_id = l.lane_id and d.run_at <= clock_timestamp() + p_lead and d.reason <> 'unknown_kind'
+                    where d.lane_id = l.lane_id and d.run_at <= v_due and d.reason <> 'unknown_kind'
                     limit 10000) d) d
          where not m.paused
         union all
@@ -3755,9 +3767,9 @@ REVOKE ALL ON FUNCTION awa.aged_priority(p_priority smallint, p_head timestamp w
 
 REVOKE ALL ON FUNCTION awa.as_ranges(p_bodies awa.claimed) FROM PUBLIC;
 
--- Name: FUNCTION available_about(p_lane integer, p_exact bigint, OUT waiting bigint, OUT oldest timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+-- Name: FUNCTION available_about(p_lane integer, p_sequence regclass, p_exact bigint, OUT waiting bigint, OUT oldest timestamp with time zone); Type: ACL; Schema: awa; Owner: -
 
-REVOKE ALL ON FUNCTION awa.available_about(p_lane integer, p_exact bigint, OUT waiting bigint, OUT oldest timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION awa.available_about(p_lane integer, p_sequence regclass, p_exact bigint, OUT waiting bigint, OUT oldest timestamp with time zone) FROM PUBLIC;
 
 -- Name: FUNCTION available_bodies(p_lane integer, p_kind text, p_limit bigint); Type: ACL; Schema: awa; Owner: -
 

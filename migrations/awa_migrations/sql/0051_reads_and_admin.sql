@@ -508,25 +508,39 @@ end $$;
 
 -- Like available_in, and as cheap for a long lane as for a short one: beyond p_exact the lane's numbers say how many there are,
 -- those of rolled-back producers among them.
-create function {schema}.available_about(p_lane integer, p_exact bigint, out waiting bigint, out oldest timestamptz)
+create function {schema}.available_about(p_lane integer, p_sequence regclass, p_exact bigint, out waiting bigint,
+                                         out oldest timestamptz)
 language plpgsql stable
 set enable_seqscan = off
 set enable_sort = off
 as $$
 declare
-    v_next bigint;
-    v_above bigint;
+    v_look {schema}.lane_look := {schema}.cursor_of(p_lane, {schema}.current_slot());
+    v_holes int8multirange;
+    v_tombs int8multirange;
+    v_late bigint;
+    v_late_oldest timestamptz;
 begin
-    select a.waiting, a.oldest into waiting, oldest from {schema}.available_in(p_lane, p_exact) a;
-    if waiting < p_exact then
-        return;
+    v_holes := v_look.holes_old + v_look.holes_new
+        + coalesce((select range_agg(h) from {schema}.lane_holes s, unnest(s.holes) h where s.lane_id = p_lane), '{}');
+    select coalesce(range_agg(i), '{}') into v_tombs from {schema}.ready_tombstones t, unnest(t.items) i
+     where t.lane_id = p_lane and t.last_seq >= least(v_look.next_seq, lower(v_holes));
+    select count(*), min(b.at) into waiting, oldest from (
+        select coalesce(r.run_at, r.created_at) as at from {schema}.ready_entries r
+         where r.lane_id = p_lane and r.lane_seq >= v_look.next_seq and not v_tombs @> r.lane_seq
+         order by r.lane_seq limit p_exact) b;
+    if waiting >= p_exact then
+        waiting := greatest(waiting, pg_sequence_last_value(p_sequence) - v_look.next_seq + 1
+            - {schema}.size_of(v_tombs * int8multirange(int8range(v_look.next_seq, null))));
     end if;
-    v_next := ({schema}.cursor_of(p_lane, {schema}.current_slot())).next_seq;
-    select pg_sequence_last_value(l.sequence) - v_next + 1 into v_above from {schema}.lanes l where l.lane_id = p_lane;
-    v_above := v_above - coalesce((
-        select sum({schema}.size_of(t.items * int8multirange(int8range(v_next, null)))) from {schema}.ready_tombstones t
-         where t.lane_id = p_lane and t.last_seq >= v_next), 0);
-    waiting := greatest(waiting, v_above);
+    if not isempty(v_holes) then
+        select count(*), min(r.at) into v_late, v_late_oldest from unnest(v_holes) h
+         cross join lateral (select coalesce(r.run_at, r.created_at) as at from {schema}.ready_entries r
+                              where r.lane_id = p_lane and r.lane_seq >= lower(h) and r.lane_seq < upper(h)
+                                and not v_tombs @> r.lane_seq) r;
+        waiting := waiting + v_late;
+        oldest := least(oldest, v_late_oldest);
+    end if;
 end $$;
 
 -- What workers have in hand, only of some if p_workers names them: one row for each claim that is not all closed, and for each
@@ -585,18 +599,20 @@ as $$
 #variable_conflict use_column
 declare
     v_exact bigint := greatest(50, 2000 / greatest(1, cardinality(p_queues)));
+    -- Not in the query: what changes from row to row is no bound for an index.
+    v_due timestamptz := clock_timestamp() + p_lead;
 begin
     return query
     with lane as (
-        select l.lane_id, l.queue from {schema}.lanes l where l.queue = any (p_queues)
+        select l.lane_id, l.sequence, l.queue from {schema}.lanes l where l.queue = any (p_queues)
     ), part as (
         select l.queue, a.waiting as ready, 0::bigint as running, 0::bigint as orphaned, a.oldest, d.n as due
           from lane l join {schema}.queue_meta m on m.queue = l.queue
-         cross join lateral {schema}.available_about(l.lane_id, v_exact) a
+         cross join lateral {schema}.available_about(l.lane_id, l.sequence, v_exact) a
          cross join lateral (
                select count(*) as n from (
                    select from {schema}.deferred_jobs d
-                    where d.lane_id = l.lane_id and d.run_at <= clock_timestamp() + p_lead and d.reason <> 'unknown_kind'
+                    where d.lane_id = l.lane_id and d.run_at <= v_due and d.reason <> 'unknown_kind'
                     limit 10000) d) d
          where not m.paused
         union all
