@@ -68,9 +68,11 @@ create function {schema}.as_ranges(p_bodies {schema}.claimed) returns int8multir
 language plpgsql immutable
 as $$
 begin
-    return case when p_bodies.last_seq - p_bodies.first_seq + 1 = cardinality(p_bodies.seqs)
-        then int8multirange(int8range(p_bodies.first_seq, p_bodies.last_seq + 1))
-        else (select range_agg(int8range(s, s + 1)) from unnest(p_bodies.seqs) s) end;
+    -- Apart from the query, this expression needs no executor.
+    if p_bodies.last_seq - p_bodies.first_seq + 1 = cardinality(p_bodies.seqs) then
+        return int8multirange(int8range(p_bodies.first_seq, p_bodies.last_seq + 1));
+    end if;
+    return (select range_agg(int8range(s, s + 1)) from unnest(p_bodies.seqs) s);
 end $$;
 
 -- Reads one lane whose lock is held. Writes nothing and takes no transaction id.
@@ -133,7 +135,9 @@ begin
 
     v_look.taken := 0;
     foreach v_body in array v_look.bodies loop
-        v_taken := v_taken + {schema}.as_ranges(v_body);
+        if not isempty(v_holes) then
+            v_taken := v_taken + {schema}.as_ranges(v_body);
+        end if;
         v_look.taken := v_look.taken + cardinality(v_body.seqs);
     end loop;
     if v_passed and v_slots = v_every and v_left > 0 then
@@ -253,6 +257,7 @@ declare
     v_deadline timestamptz;
     v_claim bigint;
     v_items int8multirange;
+    v_unique boolean;
     v_slots smallint[];
     v_slot smallint;
 begin
@@ -271,16 +276,18 @@ begin
         foreach v_slot in array v_slots || v_look.current_slot loop
             v_claim := nextval('{schema}.claim_id');
             v_items := '{}';
+            v_unique := false;
             foreach v_body in array v_look.bodies loop
                 if v_body.slot = v_slot then
                     v_items := v_items + {schema}.as_ranges(v_body);
+                    v_unique := v_unique or v_body.has_unique;
                 end if;
             end loop;
             insert into {schema}.claim_batches (claim_id, token, worker_id, claimed_at, deadline_at, next_seq, lane_id,
                                                 slot, has_unique, items, holes_old, bound_old, holes_new, bound_new,
                                                 looked_at)
             values (v_claim, p_token, p_worker, v_now, v_deadline, v_look.next_seq, v_look.lane_id, v_slot,
-                    exists (select from unnest(v_look.bodies) where slot = v_slot and has_unique), v_items,
+                    v_unique, v_items,
                     nullif(v_look.holes_old, '{}'), v_look.bound_old, nullif(v_look.holes_new, '{}'), v_look.bound_new,
                     v_look.looked_at);
             foreach v_body in array v_look.bodies loop
