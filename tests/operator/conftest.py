@@ -13,6 +13,7 @@ from cluster.builds import client_tools
 from cluster.handle import Cluster, Namespace
 from cluster.images import Images
 from support.charts import CHART, ROOT, Helm
+from support.definitions import until_served
 from support.run import Run
 
 DEFINITION = ROOT / "crds" / "queue.yaml"
@@ -32,8 +33,7 @@ def helm(helm_program: Path, tmp_path: Path) -> Helm:
 
 def _install(cluster: Cluster) -> str:
     said = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", DEFINITION)
-    crd = "customresourcedefinition/queues.awa.dev"
-    cluster.kubectl("wait", crd, "--for=condition=Established", "--timeout=60s")
+    until_served(cluster, "queues.awa.dev")
     return said
 
 
