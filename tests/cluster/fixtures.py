@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build what takes minutes before the first test, whose time is limited."""
+    """Do what takes long before the first test, whose time is limited."""
     asked = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     if session.config.option.collectonly:
         return
@@ -43,6 +43,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         run.once("cluster-prepared", lambda: prepare(minor))
     if "built_images" in asked:
         run.once("images-prepared", _prepare_images)
+    if "cluster" in asked:
+        begun = _cluster_of(session.config)
+        if "images" in asked:
+            run.once("images-loaded", lambda: prepare_images().load_into(begun))
 
 
 @pytest.hookimpl(trylast=True)
@@ -67,10 +71,9 @@ def pytest_terminal_summary(
 
 
 @pytest.fixture(scope="session")
-def cluster(test_run: Run, pytestconfig: pytest.Config) -> Cluster:
+def cluster(pytestconfig: pytest.Config) -> Cluster:
     """The run's cluster: kubectl, helm, faults; RBAC is on, and so is the audit log."""
-    facts = test_run.once("cluster", lambda: asdict(_owner(pytestconfig).begin()))
-    return Cluster(Facts(**facts), test_run.folder / "kube-home")
+    return _cluster_of(pytestconfig)
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +162,13 @@ def kube_database(make_kube_database: MakeKubeDatabase) -> KubeDatabase:
 def _run_of(config: pytest.Config) -> Run:
     worker_input: dict[str, str] | None = getattr(config, "workerinput", None)
     return Run(Path(worker_input["awa_run"])) if worker_input else config.stash[RUN]
+
+
+def _cluster_of(config: pytest.Config) -> Cluster:
+    """Return the run's cluster, begun by the first who asks."""
+    run = _run_of(config)
+    facts = run.once("cluster", lambda: asdict(_owner(config).begin()))
+    return Cluster(Facts(**facts), run.folder / "kube-home")
 
 
 def _owner(config: pytest.Config) -> Owner:

@@ -73,6 +73,7 @@ def _api_server(files: NodeFiles) -> list[str]:
         f"--tls-private-key-file={folder}/apiserver.key",
         f"--kubelet-client-certificate={folder}/kubelet-client.crt",
         f"--kubelet-client-key={folder}/kubelet-client.key",
+        "--kubelet-preferred-address-types=InternalIP",
         f"--service-account-issuer=https://{KUBERNETES_ADDRESS}",
         f"--service-account-signing-key-file={folder}/sa.key",
         f"--service-account-key-file={folder}/sa.pub",

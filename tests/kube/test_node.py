@@ -104,8 +104,8 @@ def test_nothing_is_left_of_a_node_that_has_ended(begin):
 def test_a_node_whose_keeper_was_killed_is_swept_by_the_next(begin):
     _, cluster = begin()
     (keeper,) = [
-        process for process in psutil.process_iter()
-        if str(cluster.home.parent / "cluster-verdict.json") in process.cmdline()
+        process for process in psutil.process_iter(["cmdline"])
+        if str(cluster.home.parent / "cluster-verdict.json") in (process.info["cmdline"] or ())
     ]  # fmt: skip
     assert Place(int(cluster.facts.folder[-1])).processes() != []
     os.kill(keeper.pid, signal.SIGKILL)
