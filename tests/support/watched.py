@@ -1,5 +1,6 @@
 """The operator's poller, and what it has told."""
 
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -34,11 +35,14 @@ class Probes:
 
     problems: list[tuple[str, DatabaseProblem | None]] = field(default_factory=list)
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    ends: dict[str, list[float]] = field(default_factory=dict)
+    """When each look ended, by the monotonic clock."""
 
     def probed(self, identity: str, took_seconds: float, problem: DatabaseProblem | None) -> None:
         """Note a look."""
         self.problems.append((identity, problem))
         self.seconds.setdefault(identity, []).append(took_seconds)
+        self.ends.setdefault(identity, []).append(time.monotonic())
 
     def looks(self, identity: str) -> int:
         """Return how often a database was looked at."""
