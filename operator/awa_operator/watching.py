@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import kopf
@@ -190,6 +190,8 @@ class Watching:
                 registry=make_registry(self._sink, self._log_in),
                 settings=kopf_settings(self._settings),
                 standalone=True,
+                # Else kopf looks for the name of a user, and in a container there is none.
+                identity=cast("Any", self._settings.identity),
                 clusterwide=not namespaces,
                 namespaces=namespaces,
                 stop_flag=stop,
