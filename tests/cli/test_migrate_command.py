@@ -209,6 +209,21 @@ async def test_a_level_is_exactly_its_functions_and_no_table(
     assert tables == ["schema_version", *([] if level == "monitor" else ["terminal_jobs"])]
 
 
+async def test_every_role_may_have_a_level_of_its_own(database, connect, role):
+    granted = awa_migrate(
+        "--grant", f"{role}:monitor", "--grant", "postgres", "--level", "reader", "--json",
+        address=database.dsn,
+    )  # fmt: skip
+    assert (granted.returncode, granted.stderr) == (0, "")
+    assert json.loads(granted.stdout)["levels"] == {role: "monitor", "postgres": "reader"}
+    session = await connect(database.dsn)
+    found = {row["proname"] for row in await session.fetch(FUNCTIONS_OF, role)}
+    assert found == WATCHES
+    odd = awa_migrate("--grant", f"{role}:nothing", address=database.dsn)
+    assert odd.returncode == 64
+    assert f"there is no role {role}:nothing" in odd.stderr
+
+
 async def test_a_reader_reads_and_a_producer_enqueues_and_no_more(database, address, role):
     async with AsyncClient(database.dsn, 1) as owner, AsyncClient(address, 2) as client:
         job = await owner.insert({"key": "a"}, kind="quick")

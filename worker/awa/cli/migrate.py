@@ -53,8 +53,7 @@ class Order:
     schema: str
     to: int | None
     lane_pool: int | None
-    roles: tuple[str, ...]
-    level: Level
+    roles: tuple[tuple[str, Level], ...]
     as_json: bool
     termination_log: Path | None
     facts: dict[str, object] = field(default_factory=dict)
@@ -77,7 +76,12 @@ LanePool = Annotated[
 ]  # fmt: skip
 Grant = Annotated[
     list[str] | None,
-    typer.Option("--grant", metavar="ROLE", help="Let this role use the schema; may be repeated."),
+    typer.Option(
+        "--grant",
+        metavar="ROLE[:LEVEL]",
+        help="Let this role use the schema, at the level of --level or one of its own; may be "
+        "repeated.",
+    ),
 ]
 AtLevel = Annotated[
     Level,
@@ -124,8 +128,7 @@ def migrate_schema(  # noqa: PLR0913 - one parameter for each option
         schema=schema or os.environ.get("AWA_SCHEMA", "").strip() or "awa",
         to=to,
         lane_pool=lane_pool,
-        roles=tuple(grant or ()),
-        level=level,
+        roles=tuple(_leveled(role, level) for role in grant or ()),
         as_json=as_json,
         termination_log=termination_log or _termination_log(),
     )
@@ -143,6 +146,12 @@ def migrate_schema(  # noqa: PLR0913 - one parameter for each option
 def _termination_log() -> Path | None:
     named = os.environ.get("AWA_TERMINATION_LOG", "").strip()
     return Path(named) if named else None
+
+
+def _leveled(text: str, usual: Level) -> tuple[str, Level]:
+    """Return role and level; a colon belongs to the name unless a level follows."""
+    role, _, level = text.rpartition(":")
+    return (role, Level(level)) if role and level in Level else (text, usual)
 
 
 def _words(order: Order, since: int | None, *, show_sql: bool) -> list[str]:
@@ -205,10 +214,11 @@ async def _do(order: Order) -> None:
     try:
         if order.lane_pool is not None:
             order.facts["lanes"] = await database.value("grow_lane_pool", order.lane_pool)
-        for role in order.roles:
-            await database.value("grant_level", role, str(order.level))
+        for role, level in order.roles:
+            await database.value("grant_level", role, str(level))
         if order.roles:
-            order.facts |= {"granted": list(order.roles), "level": str(order.level)}
+            levels = {role: str(level) for role, level in order.roles}
+            order.facts |= {"granted": list(levels), "levels": levels}
     finally:
         await database.close()
 
@@ -221,7 +231,7 @@ def _told(order: Order) -> str:
     ]
     if "lanes" in facts:
         lines.append(f"{facts['lanes']} lanes")
-    lines += [f'role "{role}" may use it as {order.level}' for role in order.roles]
+    lines += [f'role "{role}" may use it as {level}' for role, level in order.roles]
     return "\n".join(lines)
 
 
