@@ -142,3 +142,37 @@ async def test_a_pod_that_is_gone_has_its_jobs_run_elsewhere_within_seconds(
         return all(job.state is JobState.Completed for job in found)
 
     await eventually(all_done, timedelta(seconds=15), what="all three jobs")
+
+
+async def test_a_container_that_starts_again_in_its_pod_settles_its_predecessor_itself(
+    watched, database, make_commands, client
+):
+    """The folder outlives the container, as an emptyDir does: nobody else need know."""
+    commands = make_commands(database.dsn)
+    pod = {"AWA_POD_OWNER": OWNER, "AWA_POD_NAME": "pod-a", "AWA_POD_UID": "a"}
+    job = await client.insert({"key": "held"}, kind="hold_up", priority=1)
+    rest = [await client.insert({"key": f"k{n}"}, kind="quick") for n in range(5)]
+    first = commands.start("work", "--queue", "default:6", **pod)
+    await commands.noted("started", "held")
+    watched.serve("a", served(database.dsn, "default"))
+    (before,) = await eventually(lambda: watched.poller.live_workers(("ns", "a")), LONG)
+    first.close()  # kill -9 of every process in the container
+    commands.start("work", "--queue", "default:6", **pod)
+
+    async def all_done() -> bool:
+        found = [await client.get_job(one.id) for one in (job, *rest)]
+        return all(one.state is JobState.Completed for one in found)
+
+    await eventually(all_done, LONG, what="all jobs")
+    done = await client.get_job(job.id)
+    assert (done.attempt, len(done.errors)) == (2, 1)
+    assert {(await client.get_job(one.id)).attempt for one in rest} == {1}
+    (after,) = await eventually(
+        lambda: [
+            one
+            for one in watched.poller.live_workers(("ns", "a"))
+            if one.worker_id != before.worker_id
+        ],
+        LONG,
+    )
+    assert (after.pod, after.pod_uid) == (before.pod, before.pod_uid) == ("pod-a", "a")
