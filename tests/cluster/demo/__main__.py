@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import signal
 import sys
 import time
 from datetime import datetime, timedelta
@@ -26,6 +27,8 @@ def main() -> int:
     )
     options = parser.parse_args()
     screen = Screen()
+    # To be stopped is to be interrupted: everything is removed on the way out.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with set_up(screen, options.kubernetes) as stage:
             wrong = _perform(screen, stage, options.jobs)
