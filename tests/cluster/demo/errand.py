@@ -13,7 +13,7 @@ from cluster.handle import Namespace
 
 QUEUE = "thumbnails"
 KIND = "thumbnail"
-PATIENCE = timedelta(minutes=5)
+PATIENCE = timedelta(minutes=10)
 LOOK_SECONDS = 0.5
 AT_ONCE = 50
 FACTS = ("width", "height", "bytes", "digest", "format")
