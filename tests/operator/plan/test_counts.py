@@ -1,6 +1,7 @@
 """How many workers there are: by the spec, by another scaler, by the planner, or held."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from awa_operator.conditions import Reason
 from awa_operator.plan.scale import deletion_cost
 from support.planning.world import World
 
-NATIVE = {
+NATIVE: dict[str, Any] = {
     "replicas": None,
     "scaling": {
         "mode": "Native",
@@ -228,6 +229,16 @@ def test_a_native_queue_comes_back_from_suspension_as_it_was(native: World):
     native.edit(suspend=False)
     native.settle()
     assert replicas(native) == many
+
+
+def test_what_comes_back_from_suspension_keeps_to_the_bounds_of_now(ready_world: World):
+    ready_world.edit(replicas=8)
+    ready_world.settle()
+    ready_world.edit(suspend=True)
+    ready_world.settle()
+    ready_world.edit(suspend=False, replicas=None, scaling={**NATIVE["scaling"], "maxReplicas": 3})
+    ready_world.settle()
+    assert replicas(ready_world) == 3
 
 
 def test_a_suspended_queue_starts_nothing_at_all():
