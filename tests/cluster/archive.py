@@ -1,9 +1,10 @@
-"""An image archive of a single program, written by hand."""
+"""Image archives, as `docker save` writes them: one of a single program, and several in one."""
 
 import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -34,6 +35,26 @@ def write_image(archive: Path, name: str, program: Path, path: str) -> None:
             entry = tarfile.TarInfo(path_inside)
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
+
+
+def merge_images(archives: Sequence[Path], into: Path) -> None:
+    """Write one archive with the images of several; what they share is in it once."""
+    written: set[str] = set()
+    manifest: list[object] = []
+    with tarfile.open(into, "w") as merged:
+        for archive in archives:
+            with tarfile.open(archive) as one:
+                for member in one:
+                    content = one.extractfile(member) if member.isfile() else None
+                    if member.name == "manifest.json" and content is not None:
+                        manifest += json.load(content)
+                    elif member.name not in written | {"repositories"}:
+                        written.add(member.name)
+                        merged.addfile(member, content)
+        data = json.dumps(manifest).encode()
+        entry = tarfile.TarInfo("manifest.json")
+        entry.size = len(data)
+        merged.addfile(entry, io.BytesIO(data))
 
 
 def _sha256(data: bytes) -> str:

@@ -3,6 +3,7 @@
 One cluster for the whole run, whatever the number of its processes; one namespace for each test.
 """
 
+import contextlib
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -34,19 +35,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Do what takes long before the first test, whose time is limited."""
+    """Do what takes long before the first test, whose time is limited.
+
+    What fails here fails again in the fixture, and there it is told.
+    """
     asked = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     if session.config.option.collectonly:
         return
-    run, minor = _run_of(session.config), session.config.getoption("--kubernetes")
-    if asked & {"cluster", "make_cluster"}:
-        run.once("cluster-prepared", lambda: prepare(minor))
-    if "built_images" in asked:
-        run.once("images-prepared", _prepare_images)
-    if "cluster" in asked:
-        begun = _cluster_of(session.config)
-        if "images" in asked:
-            run.once("images-loaded", lambda: prepare_images().load_into(begun))
+    with contextlib.suppress(ClusterError, OSError):
+        _prepare(session.config, asked)
 
 
 @pytest.hookimpl(trylast=True)
@@ -174,6 +171,18 @@ def _cluster_of(config: pytest.Config) -> Cluster:
 def _owner(config: pytest.Config) -> Owner:
     folder = _run_of(config).folder
     return Owner(folder, folder / "alive", config.getoption("--kubernetes"))
+
+
+def _prepare(config: pytest.Config, asked: set[str]) -> None:
+    run, minor = _run_of(config), config.getoption("--kubernetes")
+    if asked & {"cluster", "make_cluster"}:
+        run.once("cluster-prepared", lambda: prepare(minor))
+    if "built_images" in asked:
+        run.once("images-prepared", _prepare_images)
+    if "cluster" in asked:
+        begun = _cluster_of(config)
+        if "images" in asked:
+            run.once("images-loaded", lambda: prepare_images().load_into(begun))
 
 
 def _prepare_images() -> None:

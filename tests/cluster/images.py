@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from cluster.archive import merge_images
 from cluster.builds import ROOT
 from cluster.cache import cache_root, cached, digest, say
 from cluster.commands import run
@@ -53,8 +54,13 @@ class Images:
 
     def load_into(self, cluster: Cluster) -> None:
         """Give all of them to a cluster."""
-        for image in (self.worker, self.operator, self.thumbnails):
-            cluster.load(image.archive)
+        archives = [image.archive for image in (self.worker, self.operator, self.thumbnails)]
+        key = digest(*(archive.parent.name for archive in archives))
+
+        def make(into: Path) -> None:
+            merge_images(archives, into / "images.tar")
+
+        cluster.load(cached("images", key, make, keep=KEPT) / "images.tar")
 
     def derive(self, name: str, files: Mapping[str, str]) -> Image:
         """Return an image that is the worker's with more files in `/app`, such as handlers."""

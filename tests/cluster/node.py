@@ -33,7 +33,8 @@ from cluster.settings import (
     is_cgroup_v2,
 )
 
-START_LIMIT = timedelta(seconds=90)
+START_LIMIT = timedelta(minutes=4)
+LOAD_LIMIT = timedelta(minutes=5)
 STOP_LIMIT = timedelta(seconds=20)
 LOOK_SECONDS = 0.05
 PR_SET_CHILD_SUBREAPER = 36
@@ -238,7 +239,7 @@ class Node:
     def _images(self, *words: str) -> None:
         run(
             f"{self._programs.containerd}/ctr", "--address", self.files.containerd_socket,
-            "--namespace", "k8s.io", "images", *words,
+            "--namespace", "k8s.io", "images", *words, limit=LOAD_LIMIT,
         )  # fmt: skip
 
     def _can_connect(self, host: str, port: int) -> bool:
