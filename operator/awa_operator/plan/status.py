@@ -84,8 +84,14 @@ def invalid_status(
 
 
 def stalled_by(parts: Parts) -> Waiting | None:
-    """Return what needs a human, the most urgent first."""
-    return parts.migration.step.stalled or parts.rollout.step.stalled
+    """Return what needs a human, the most urgent first.
+
+    While this Queue holds all workers of the database, the word that it does so comes first:
+    others wait for it, and what stalled before may be over afterwards.
+    """
+    if parts.migration.step.stalled or not parts.migration.holds_workers:
+        return parts.migration.step.stalled or parts.rollout.step.stalled
+    return None
 
 
 def progressing_by(observed: Observed, parts: Parts) -> Waiting | None:

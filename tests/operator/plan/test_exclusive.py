@@ -105,6 +105,30 @@ def test_a_suspended_queue_closes_its_window(window: World):
     assert window.deployments["alpha"].replicas == 0
 
 
+def test_a_rollout_that_stalled_before_keeps_no_window_shut():
+    world = World()
+    world.create("alpha", EXCLUSIVE)
+    world.create("beta")
+    world.settle()
+    world.end_job()
+    world.settle()
+    world.broken_images = {"app:2"}
+    world.edit("alpha", worker={"image": "app:2"})
+    world.settle()
+    world.end_job(version=53)
+    world.settle()
+    world.exceed_deadline("alpha")
+    world.settle(pods=False)
+    assert world.condition(ConditionType.STALLED, "alpha").status == "True"
+    world.edit("alpha", migration={"args": ["--lane-pool", "512"]})
+    world.settle(pods=False)
+    assert world.condition(ConditionType.RECONCILING, "alpha").reason == Reason.DRAINING
+    assert world.deployments["beta"].replicas == 0
+    world.settle()
+    assert len(world.jobs_made) == 3
+    assert not world.violations
+
+
 def test_two_exclusive_queues_take_turns():
     world = World()
     world.create("alpha", EXCLUSIVE)
