@@ -3,7 +3,7 @@
 import pytest
 
 from awa.manifest import ConditionType
-from awa_operator.conditions import Reason
+from awa_operator.conditions import Reason, find_condition
 from awa_operator.observed import DatabaseProblem, JobPhase
 from support.planning.world import World
 
@@ -121,8 +121,12 @@ def test_a_rollout_that_stalled_before_keeps_no_window_shut():
     world.settle(pods=False)
     assert world.condition(ConditionType.STALLED, "alpha").status == "True"
     world.edit("alpha", migration={"args": ["--lane-pool", "512"]})
+    plan = world.plan("alpha")
+    assert Reason.DRAINING in [one.reason for one in plan.waiting]
+    said = find_condition(plan.status, ConditionType.RECONCILING)
+    assert said is not None
+    assert (said.status, said.reason) == ("True", Reason.DRAINING), "announced in the first pass"
     world.settle(pods=False)
-    assert world.condition(ConditionType.RECONCILING, "alpha").reason == Reason.DRAINING
     assert world.deployments["beta"].replicas == 0
     world.settle()
     assert len(world.jobs_made) == 3
