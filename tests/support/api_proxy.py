@@ -20,7 +20,10 @@ import aiohttp
 from aiohttp import web
 
 COMMAND_LIMIT_SECONDS = 10.0
-_HOP = {"connection", "transfer-encoding", "content-length", "content-encoding", "host"}
+_HOP = {
+    "accept-encoding", "connection", "content-encoding", "content-length", "host",
+    "transfer-encoding",
+}  # fmt: skip
 
 type Event = dict[str, Any]
 type Matches = Callable[["Seen"], bool]
@@ -194,12 +197,16 @@ class ApiProxy:
         await self._cut()
         if self._runner is not None:
             await self._runner.cleanup()
-        if self._session is not None:
-            await self._session.close()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
+        if self._session is not None and isinstance(self._session.connector, aiohttp.TCPConnector):
+            await self._session.connector.close(abort_ssl=True)
+            await self._session.close()
+        # Handshakes that were cancelled close their sockets in later rounds of the loop.
+        for _ in range(30):
+            await asyncio.sleep(0.01)
 
     async def _cut(self) -> None:
         for transport in list(self._transports):
@@ -228,12 +235,14 @@ class ApiProxy:
     async def _forward(self, request: web.Request, seen: Seen) -> web.StreamResponse:
         assert self._session is not None
         headers = {key: value for key, value in request.headers.items() if key.lower() not in _HOP}
+        headers["Accept-Encoding"] = "identity"
         try:
             async with self._session.request(
                 request.method,
                 self._upstream + request.raw_path,
                 headers=headers,
-                data=await request.read(),
+                data=await request.read() or None,
+                skip_auto_headers=["Content-Type"],
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
             ) as answer:
                 return await self._pass_back(request, seen, answer)

@@ -26,7 +26,7 @@ from support.waiting import eventually
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "awa"
 ACCOUNT = "awa"
-START_LIMIT = timedelta(seconds=30)
+START_LIMIT = timedelta(seconds=90)
 
 QUICK = {
     "LEASE_NAME": "awa",
@@ -259,7 +259,7 @@ class Site:
         return next((one for one in conditions if one["type"] == kind), {})
 
     async def until(
-        self, is_so: Callable[[], Any], limit: timedelta = timedelta(seconds=20), what: str = ""
+        self, is_so: Callable[[], Any], limit: timedelta = timedelta(seconds=45), what: str = ""
     ) -> Any:
         """Wait for something; kubectl runs in a thread."""
 
@@ -269,7 +269,7 @@ class Site:
         return await eventually(look, limit, what=what or None)
 
     async def until_status(
-        self, name: str = "mail", limit: timedelta = timedelta(seconds=20)
+        self, name: str = "mail", limit: timedelta = timedelta(seconds=45)
     ) -> dict[str, Any]:
         """Wait until the status of a Queue speaks of its present spec; return the Queue."""
 
@@ -284,7 +284,7 @@ class Site:
         return found
 
     async def until_deployed(
-        self, name: str = "mail", limit: timedelta = timedelta(seconds=20)
+        self, name: str = "mail", limit: timedelta = timedelta(seconds=45)
     ) -> dict[str, Any]:
         """Wait until the Deployment of a Queue exists; return it."""
         found: dict[str, Any] = await self.until(

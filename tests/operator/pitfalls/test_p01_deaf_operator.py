@@ -9,6 +9,8 @@ import pytest
 from support.api_proxy import to
 from support.operating import Site
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.mark.parametrize("status", [503, 403, 500, 401])
 async def test_p01_an_operator_whose_watch_was_refused_hears_again_and_never_ended(

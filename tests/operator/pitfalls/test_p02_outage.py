@@ -4,7 +4,11 @@ import asyncio
 import time
 from datetime import timedelta
 
+import pytest
+
 from support.operating import Site, took
+
+pytestmark = pytest.mark.timeout(300)
 
 AWAY = timedelta(seconds=25)
 

@@ -4,8 +4,12 @@ import asyncio
 import time
 from datetime import timedelta
 
+import pytest
+
 from support.api_proxy import to
 from support.operating import Site
+
+pytestmark = pytest.mark.timeout(300)
 
 
 async def test_p03_a_silent_watch_is_opened_again(site: Site, database):

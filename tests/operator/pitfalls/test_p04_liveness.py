@@ -3,7 +3,11 @@
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from support.operating import Site
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def _is_about_a_queue(event) -> bool:

@@ -2,7 +2,11 @@
 
 import asyncio
 
+import pytest
+
 from support.operating import Site
+
+pytestmark = pytest.mark.timeout(300)
 
 
 async def test_p05_of_two_replicas_exactly_one_acts(site: Site, database):

@@ -4,13 +4,17 @@ import asyncio
 import time
 from datetime import timedelta
 
+import pytest
+
 from support.operating import Site, took
+
+pytestmark = pytest.mark.timeout(300)
 
 
 async def test_p06_two_operators_that_both_act_make_one_of_everything_and_come_to_rest(
-    site: Site, make_database
+    site: Site, make_database, migrated_template
 ):
-    database = make_database()
+    database = make_database(template=migrated_template)
     await asyncio.to_thread(site.secret, database)
     # The chart's right is for one Lease; the second operator uses one in another place.
     await asyncio.to_thread(_allow_second_lease, site)

@@ -7,7 +7,9 @@ import pytest
 
 from support.operating import Site
 
-SOON = timedelta(seconds=5)
+pytestmark = pytest.mark.timeout(300)
+
+SOON = timedelta(seconds=15)
 
 
 async def settled(site: Site, database):
@@ -36,9 +38,9 @@ async def test_p08_a_queue_goes_with_its_workers_whether_the_operator_runs_or_no
 
 
 async def test_p08_a_queue_goes_when_its_secret_and_its_database_went_first(
-    site: Site, make_database
+    site: Site, make_database, migrated_template
 ):
-    database = make_database()
+    database = make_database(template=migrated_template)
     await settled(site, database)
     await delete(site, "secret/db")
     with database.server.admin() as admin:

@@ -8,9 +8,11 @@ import pytest
 
 from support.operating import Site, took
 
+pytestmark = pytest.mark.timeout(300)
+
 SOON = timedelta(seconds=2)
-ASKING = timedelta(seconds=2)
-"""What kubectl itself takes to be started and to answer."""
+ASKING = timedelta(seconds=6)
+"""What kubectl itself takes to be started and to answer, on a machine that is busy."""
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ async def at_rest(site: Site, database) -> Site:
 async def repaired(site: Site, is_so, *words: str) -> None:
     await asyncio.to_thread(site.namespace.kubectl, *words)
     began = time.monotonic()
-    await site.until(is_so, timedelta(seconds=10), "it was repaired")
+    await site.until(is_so, timedelta(seconds=20), "it was repaired")
     assert took(began) < SOON + ASKING
 
 

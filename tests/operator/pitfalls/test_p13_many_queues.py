@@ -5,7 +5,11 @@ import json
 import time
 from datetime import timedelta
 
+import pytest
+
 from support.operating import Site, queue_manifest, took
+
+pytestmark = pytest.mark.timeout(300)
 
 MANY = 200
 

@@ -4,9 +4,13 @@ import asyncio
 import json
 from datetime import timedelta
 
+import pytest
+
 from awa.manifest.status import ConditionType
 from support.api_proxy import to
 from support.operating import Site
+
+pytestmark = pytest.mark.timeout(300)
 
 
 async def test_p14_conditions_lose_no_entry_while_somebody_else_writes_all_the_time(

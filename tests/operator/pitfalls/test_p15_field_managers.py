@@ -4,7 +4,11 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from support.operating import Site
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def managers(body) -> dict[str, Any]:

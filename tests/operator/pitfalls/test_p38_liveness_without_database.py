@@ -3,12 +3,18 @@
 import asyncio
 from datetime import timedelta
 
+import pytest
+
+import awa_migrations
 from support.operating import Site
+
+pytestmark = pytest.mark.timeout(300)
 
 
 async def test_p38_the_operator_is_live_and_ready_while_a_database_is_away(site: Site, make_server):
     server = make_server(fsync="off")
     database = server.create_database()
+    await awa_migrations.migrate(database.dsn)
     await asyncio.to_thread(site.secret, database)
     operator = await site.start().until_leads()
     await asyncio.to_thread(site.queue, scaling={"pollIntervalSeconds": 1})

@@ -2,7 +2,11 @@
 
 import asyncio
 
+import pytest
+
 from support.operating import Site
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def named(operator, name: str) -> list[str]:

@@ -12,6 +12,8 @@ import pytest
 from support.operating import Site
 from support.tls_front import TlsFront
 
+pytestmark = pytest.mark.timeout(300)
+
 
 def make_authority(folder: Path, name: str) -> tuple[Path, Path]:
     """Make an authority without any extension but that it is one."""

@@ -9,6 +9,8 @@ import pytest
 from support.operating import CHART, Site
 from support.postgres import Database
 
+pytestmark = pytest.mark.timeout(300)
+
 SOON = timedelta(seconds=30)
 
 
