@@ -1,13 +1,15 @@
 """`python -m bench.poll`: what the operator's look at a database costs, by how much there is.
 
-One JSON line for each case: a few thousand looks of one session, as the operator takes them, at a
-database of its own. `server_ms` is the time that the server spends on the statement for signals,
-by its own clock and alone; `look_ms` is everything the operator waits for in one look.
+One JSON line for each case: some hundred looks of one session, as the operator takes them, at a
+database of its own. `cpu_ms` is the processor time that the server spends on the statement for
+signals, which does not depend on what else the machine does; `server_ms` is how long it takes there
+by the clock; `look_ms` is everything that the operator waits for in one look.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import sys
 import time
@@ -38,7 +40,10 @@ SCANNED = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a database holds: queues asked for, jobs of each state, workers, claims in hand."""
+    """What a database holds: queues asked for, jobs of each state, workers, claims in hand.
+
+    `closed` says that all those claims have been completed since the workers' last heartbeats.
+    """
 
     name: str
     queues: int = 1
@@ -46,6 +51,7 @@ class Case:
     later: int = 0
     workers: int = 0
     claims: int = 0
+    closed: bool = False
 
 
 CASES = (
@@ -55,6 +61,7 @@ CASES = (
     Case("1M ready, 100 queues", queues=100, ready=1_000_000),
     Case("100 workers, 100 claims", ready=100_000, workers=100, claims=100),
     Case("10 workers, 5,000 claims", ready=100_000, workers=10, claims=5_000),
+    Case("10 workers, 5,000 closed", ready=100_000, workers=10, claims=5_000, closed=True),
 )
 
 
@@ -82,6 +89,11 @@ async def _filled(cluster: Cluster, case: Case) -> AsyncIterator[asyncpg.Connect
     for number in range(case.claims):
         worker = workers[number % len(workers)]
         await admin.fetchval(CLAIM, worker, number + 1, "q0", 10)
+    if case.closed:
+        await admin.execute(
+            "insert into awa.receipt_completion_batches select claim_id, claimed_at, now(), lane_id,"
+            " 10, slot, items from awa.claim_batches"
+        )
     await admin.execute("vacuum analyze")
     try:
         yield admin
@@ -105,6 +117,7 @@ async def _measure(cluster: Cluster, case: Case, looks: int) -> dict[str, object
             took.append(1000 * (time.perf_counter() - began))
             (row,) = json.loads(await admin.fetchval(SIGNALS, queues))
             server.append(row["Execution Time"])
+        cpu = await _cpu_ms(admin, queues, looks)
         await admin.execute("select pg_stat_clear_snapshot()")
         found = await session.signals(queues, LEAD)
         session.close()
@@ -112,10 +125,25 @@ async def _measure(cluster: Cluster, case: Case, looks: int) -> dict[str, object
             "case": case.name,
             "ready": sum(one.ready for one in found.values()),
             "running": sum(one.running for one in found.values()),
+            "cpu_ms": round(cpu, 2),
             "server_ms": _spread(server),
             "look_ms": _spread(took),
             "rows_of_whole_scans": await admin.fetchval(SCANNED) - before,
         }
+
+
+async def _cpu_ms(admin: asyncpg.Connection, queues: list[str], looks: int) -> float:
+    """Return the processor time of the server for one statement, over many."""
+    process = Path(f"/proc/{admin.get_server_pid()}/stat")
+
+    def used() -> float:
+        fields = process.read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    before = used()
+    for _ in range(looks):
+        await admin.fetch("select * from awa.signals_v1($1, '10 s')", queues)
+    return 1000 * (used() - before) / looks
 
 
 def _spread(values: list[float]) -> dict[str, float]:

@@ -232,9 +232,11 @@ CREATE FUNCTION awa.as_ranges(p_bodies awa.claimed) RETURNS int8multirange
     LANGUAGE plpgsql IMMUTABLE
     AS $$
 begin
-    return case when p_bodies.last_seq - p_bodies.first_seq + 1 = cardinality(p_bodies.seqs)
-        then int8multirange(int8range(p_bodies.first_seq, p_bodies.last_seq + 1))
-        else (select range_agg(int8range(s, s + 1)) from unnest(p_bodies.seqs) s) end;
+    -- Apart from the query, this expression needs no executor.
+    if p_bodies.last_seq - p_bodies.first_seq + 1 = cardinality(p_bodies.seqs) then
+        return int8multirange(int8range(p_bodies.first_seq, p_bodies.last_seq + 1));
+    end if;
+    return (select range_agg(int8range(s, s + 1)) from unnest(p_bodies.seqs) s);
 end $$;
 
 -- Name: available_about(integer, regclass, bigint); Type: FUNCTION; Schema: awa; Owner: -
@@ -1506,6 +1508,7 @@ CREATE FUNCTION awa.in_hand(p_workers bigint[] DEFAULT NULL::bigint[]) RETURNS T
     LANGUAGE plpgsql STABLE
     SET enable_seqscan TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_nestloop TO 'off'
     AS $$
 #variable_conflict use_column
 declare
@@ -1522,7 +1525,8 @@ begin
       from "awa".runtime_instances i
      cross join lateral (
            select b.claim_id, b.slot, b.lane_id, b.claimed_at,
-                  (select coalesce(sum(upper(r) - lower(r)), 0) from unnest(b.items) r)::bigint as n
+                  case when b.items = int8multirange(range_merge(b.items)) then upper(b.items) - lower(b.items)
+                       else (select sum(upper(r) - lower(r)) from unnest(b.items) r)::bigint end as n
              from "awa".claim_batches b
             where b.worker_id = i.worker_id and b.claim_id > i.settled_below) c
      where i.settled_below < 9223372036854775807 and (p_workers is null or i.worker_id = any (p_workers));
@@ -1789,7 +1793,9 @@ begin
 
     v_look.taken := 0;
     foreach v_body in array v_look.bodies loop
-        v_taken := v_taken + "awa".as_ranges(v_body);
+        if not isempty(v_holes) then
+            v_taken := v_taken + "awa".as_ranges(v_body);
+        end if;
         v_look.taken := v_look.taken + cardinality(v_body.seqs);
     end loop;
     if v_passed and v_slots = v_every and v_left > 0 then
@@ -2209,6 +2215,7 @@ end $$;
 CREATE FUNCTION awa.pod_loads_v1(p_owner text) RETURNS TABLE(pod_name text, pod_uid text, running bigint, oldest_running_seconds double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
     AS $$
@@ -2830,12 +2837,13 @@ end $$;
 CREATE FUNCTION awa.signals_v1(p_queues text[], p_lead interval) RETURNS TABLE(queue text, ready bigint, running bigint, oldest_ready_seconds double precision, due_soon bigint, orphaned bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 declare
-    v_exact bigint := greatest(50, 2000 / greatest(1, cardinality(p_queues)));
+    v_exact bigint := greatest(50, 1000 / greatest(1, cardinality(p_queues)));
     -- Not in the query: what changes from row to row is no bound for an index.
     v_due timestamptz := clock_timestamp() + p_lead;
 begin
@@ -3053,6 +3061,7 @@ end $$;
 CREATE FUNCTION awa.workers_v1(p_owners text[]) RETURNS TABLE(worker_id bigint, pod_owner text, pod_name text, pod_uid text, started_at timestamp with time zone, last_seen timestamp with time zone)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
     AS $$
@@ -3077,6 +3086,7 @@ declare
     v_deadline timestamptz;
     v_claim bigint;
     v_items int8multirange;
+    v_unique boolean;
     v_slots smallint[];
     v_slot smallint;
 begin
@@ -3095,16 +3105,18 @@ begin
         foreach v_slot in array v_slots || v_look.current_slot loop
             v_claim := nextval('"awa".claim_id');
             v_items := '{}';
+            v_unique := false;
             foreach v_body in array v_look.bodies loop
                 if v_body.slot = v_slot then
                     v_items := v_items + "awa".as_ranges(v_body);
+                    v_unique := v_unique or v_body.has_unique;
                 end if;
             end loop;
             insert into "awa".claim_batches (claim_id, token, worker_id, claimed_at, deadline_at, next_seq, lane_id,
                                                 slot, has_unique, items, holes_old, bound_old, holes_new, bound_new,
                                                 looked_at)
             values (v_claim, p_token, p_worker, v_now, v_deadline, v_look.next_seq, v_look.lane_id, v_slot,
-                    exists (select from unnest(v_look.bodies) where slot = v_slot and has_unique), v_items,
+                    v_unique, v_items,
                     nullif(v_look.holes_old, '{}'), v_look.bound_old, nullif(v_look.holes_new, '{}'), v_look.bound_new,
                     v_look.looked_at);
             foreach v_body in array v_look.bodies loop

@@ -550,6 +550,7 @@ returns table (lane_id integer, worker_id bigint, claimed_at timestamptz, jobs b
 language plpgsql stable
 set enable_seqscan = off
 set enable_mergejoin = off
+set enable_nestloop = off
 as $$
 #variable_conflict use_column
 declare
@@ -566,7 +567,8 @@ begin
       from {schema}.runtime_instances i
      cross join lateral (
            select b.claim_id, b.slot, b.lane_id, b.claimed_at,
-                  (select coalesce(sum(upper(r) - lower(r)), 0) from unnest(b.items) r)::bigint as n
+                  case when b.items = int8multirange(range_merge(b.items)) then upper(b.items) - lower(b.items)
+                       else (select sum(upper(r) - lower(r)) from unnest(b.items) r)::bigint end as n
              from {schema}.claim_batches b
             where b.worker_id = i.worker_id and b.claim_id > i.settled_below) c
      where i.settled_below < 9223372036854775807 and (p_workers is null or i.worker_id = any (p_workers));
@@ -593,12 +595,13 @@ returns table (queue text, ready bigint, running bigint, oldest_ready_seconds do
                orphaned bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column
 declare
-    v_exact bigint := greatest(50, 2000 / greatest(1, cardinality(p_queues)));
+    v_exact bigint := greatest(50, 1000 / greatest(1, cardinality(p_queues)));
     -- Not in the query: what changes from row to row is no bound for an index.
     v_due timestamptz := clock_timestamp() + p_lead;
 begin
@@ -649,6 +652,7 @@ create function {schema}.workers_v1(p_owners text[])
 returns table (worker_id bigint, pod_owner text, pod_name text, pod_uid text, started_at timestamptz, last_seen timestamptz)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set jit = off
 as $$
@@ -666,6 +670,7 @@ create function {schema}.pod_loads_v1(p_owner text)
 returns table (pod_name text, pod_uid text, running bigint, oldest_running_seconds double precision)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set jit = off
 as $$
