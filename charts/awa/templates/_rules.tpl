@@ -26,7 +26,7 @@
   verbs: [get]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create]
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [list]
