@@ -26,7 +26,7 @@ from awa_operator.plan.records import with_record
 from awa_operator.plan.rollout import name_conflict
 from awa_operator.plan.step import Step
 from awa_operator.plan.template import Template, plan_check
-from awa_operator.plan.usable import Usable, is_fresh, secret_missing
+from awa_operator.plan.usable import PROBED_BY, Usable, is_fresh, secret_missing
 from awa_operator.plan.verdict import Outcome, Verdict
 from awa_operator.render.migration_job import render_migration_job
 
@@ -140,7 +140,7 @@ def _obstacle(observed: Observed, template: Template, usable: Usable, now: datet
     if not is_fresh(observed.database, now):
         words = f"The last probe is older than {FRESH_FOR.seconds} s"
         waiting = Waiting(Stage.PROBE, Reason.WAITING_FOR_DATABASE, words)
-        return Step(actions=(ProbeDatabase(),), progressing=waiting)
+        return Step(actions=(ProbeDatabase(),), progressing=waiting, due=now + PROBED_BY)
     return _refused(observed, now) or _busy(observed)
 
 

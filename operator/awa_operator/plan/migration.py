@@ -146,10 +146,12 @@ def _verified(observed: Observed, record: Record, usable: Usable, now: datetime)
             "migrationSecretRef and monitorSecretRef name the same database?"
         )
     # Kubernetes tells full seconds, so a probe of the same second may be of before.
-    again = database.at + min(max((now - done) / 2, VERIFY_AGAIN_SOONEST), VERIFY_AGAIN_LATEST)
+    pause = min(max((now - done) / 2, VERIFY_AGAIN_SOONEST), VERIFY_AGAIN_LATEST)
+    again = database.at + pause
     waiting = Waiting(Stage.PROBE, Reason.WAITING_FOR_DATABASE, words)
     if now >= again or database.at < done:
-        return Step(actions=(ProbeDatabase(),), progressing=waiting)
+        # A probe that says the same as before is not told: it has to be looked for.
+        return Step(actions=(ProbeDatabase(),), progressing=waiting, due=now + pause)
     return Step(progressing=waiting, due=again)
 
 

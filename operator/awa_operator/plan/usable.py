@@ -18,6 +18,8 @@ from awa_operator.plan.step import Step
 SECRET_AGAIN_SOONEST = timedelta(seconds=4)
 SECRET_AGAIN_LATEST = timedelta(seconds=60)
 PROBE_AGAIN_LATEST = timedelta(seconds=10)
+PROBED_BY = timedelta(seconds=1)
+"""When to look for the answer of a probe that was asked for."""
 GRACE = timedelta(seconds=2)
 """How much later than due a probe may come from whoever probes this database regularly."""
 
@@ -42,7 +44,7 @@ def plan_usable(observed: Observed, now: datetime) -> Usable:
             return secret_missing(observed, secret, now)
     database = observed.database
     if database is None:
-        return _not_probed(observed)
+        return _not_probed(observed, now)
     if not database.is_reachable:
         return _unreachable(database, now)
     # What the operator's role lacks does not hold workers up; it is only said.
@@ -86,18 +88,18 @@ def is_fresh(database: DatabaseView, now: datetime) -> bool:
     return now - database.at <= FRESH_FOR
 
 
-def _not_probed(observed: Observed) -> Usable:
+def _not_probed(observed: Observed, now: datetime) -> Usable:
     """Ask for a probe; until it is there, what was said before a restart still stands."""
     words = "The database is being probed"
     waiting = Waiting(Stage.PROBE, Reason.WAITING_FOR_DATABASE, words)
     before = find_condition(observed.status, ConditionType.DATABASE_REACHABLE)
     if before is None:
-        step = Step(actions=(ProbeDatabase(),), progressing=waiting)
+        step = Step(actions=(ProbeDatabase(),), progressing=waiting, due=now + PROBED_BY)
         return _usable(step, None, Reason.NOT_PROBED, words)
     return Usable(
         is_secret_found=True,
         is_database_there=False,
-        step=Step(actions=(ProbeDatabase(),), noted=(waiting,)),
+        step=Step(actions=(ProbeDatabase(),), noted=(waiting,), due=now + PROBED_BY),
         condition=said_before(before),
     )
 

@@ -118,3 +118,27 @@ def test_no_template_moves_in_the_pass_that_creates_the_job(world: World):
     plan = world.reconcile()
     assert kinds(plan) == [CreateJob]
     assert not any(isinstance(one, ApplyTemplate | SetReplicas) for one in plan.actions)
+
+
+def test_whoever_asks_for_a_probe_looks_for_its_answer_without_being_told(world: World):
+    first = world.plan()
+    assert ProbeDatabase in kinds(first)
+    assert first.requeue_after is not None
+    world.settle()
+    world.advance(30)
+    world.end_job()
+    world.reconcile()
+    verifying = world.plan()
+    assert ProbeDatabase in kinds(verifying), "the last probe is older than the migration's end"
+    assert verifying.requeue_after is not None
+    assert verifying.requeue_after.total_seconds() <= 0.1
+
+
+def test_whoever_finds_a_probe_too_old_looks_for_the_next_one(world: World):
+    world.settle()
+    world.end_job(75, "")
+    world.settle()
+    world.advance(600)
+    plan = world.plan()
+    assert ProbeDatabase in kinds(plan)
+    assert plan.requeue_after is not None

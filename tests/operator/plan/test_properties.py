@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from awa.manifest import ConditionType
 from awa.scaling import Signals, Unknown
-from awa_operator.actions import Plan, SetReplicas
+from awa_operator.actions import Plan, ProbeDatabase, SetReplicas
 from awa_operator.conditions import Reason, find_condition
 from awa_operator.observed import DatabaseProblem, JobPhase
 from support.planning.world import Killed, World
@@ -177,6 +177,8 @@ class Story(RuleBasedStateMachine):
         assert len(plan.status.conditions) == len(ConditionType)
         if not plan.actions and ready.status != "True":
             assert plan.waiting, "nothing is done, and nobody says why"
+        if any(isinstance(action, ProbeDatabase) for action in plan.actions):
+            assert plan.requeue_after, "nobody looks for the answer of a probe"
         scaling = find_condition(plan.status, ConditionType.SCALING_ACTIVE)
         assert scaling is not None
         is_held = scaling.reason in HOLDS
