@@ -6,7 +6,7 @@ the old template's pods before the new one's are available: that is Kubernetes' 
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from awa.manifest.status import RolloutStatus
@@ -30,6 +30,7 @@ from awa_operator.render.deployment import render_deployment
 
 DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
 COMPLETE = "NewReplicaSetAvailable"
+TURN_AGAIN = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +128,8 @@ def _pending(
         held = Step(progressing=_wait(Reason.ROLLOUT_PAUSED, words))
     if not held.waiting and not observed.is_budget_for_rollouts_left:
         words = "As many other rollouts run as may run at once"
-        held = Step(progressing=_wait(Reason.WAITING_FOR_TURN, words))
+        # Nobody tells that another rollout has ended.
+        held = Step(progressing=_wait(Reason.WAITING_FOR_TURN, words), due=now + TURN_AGAIN)
     if held.waiting:
         again = _applied_again(observed, live, template, migration)
         actions = (again,) if again else ()

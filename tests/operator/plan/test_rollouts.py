@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -142,6 +143,7 @@ def test_rollouts_beyond_the_budget_wait_for_their_turn(ready_world: World):
     plan = plan_queue(replace(observed, is_budget_for_rollouts_left=False), world.now)
     assert not any(isinstance(one, ApplyTemplate) for one in plan.actions)
     assert Reason.WAITING_FOR_TURN in [one.reason for one in plan.waiting]
+    assert plan.requeue_after == timedelta(seconds=5)
 
 
 def test_a_foreign_edit_of_the_template_is_undone(ready_world: World):
