@@ -1,0 +1,93 @@
+"""The commands of the guide and of the page about upgrades, typed as they stand there."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.databases import KubeDatabase
+from cluster.errors import CommandFailed
+from cluster.handle import Cluster
+from cluster.images import Images
+from support.charts import ROOT
+
+GUIDE = ROOT / "docs" / "guides" / "kubernetes.md"
+UPGRADE = ROOT / "docs" / "operations" / "kubernetes-upgrade.md"
+TROUBLESHOOTING = ROOT / "docs" / "operations" / "kubernetes-troubleshooting.md"
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+IMAGE = "registry.example/app:1.4.2"
+HANDLERS = """
+from dataclasses import dataclass
+
+import awa
+
+client = awa.AsyncClient()
+
+
+@dataclass
+class SendEmail:
+    user: int
+
+
+@client.task(SendEmail, queue="email")
+async def send_email(job: awa.Job[SendEmail]) -> None:
+    job.set_output({"user": job.args.user})
+"""
+
+
+def commands(page: Path) -> list[str]:
+    """Return the blocks of commands of a page."""
+    return [found[1] for found in BLOCK.finditer(page.read_text(encoding="utf-8"))]
+
+
+@pytest.fixture
+def jobs_namespace(cluster: Cluster, images: Images, queue_definition: str) -> Iterator[str]:
+    """The namespace that the pages use, and images under the names that they use."""
+    version = (ROOT / "VERSION").read_text().strip()
+    cluster.tag(images.operator.name, f"docker.io/library/awa-operator:{version}")
+    image = images.derive(IMAGE, {"handlers.py": HANDLERS})
+    cluster.load(image.archive)
+    yield "jobs"
+    cluster.kubectl("delete", "namespace", "jobs", "--ignore-not-found", "--wait=false")
+
+
+@pytest.fixture
+def typed(cluster: Cluster, kube_database: KubeDatabase):
+    """Type commands into a shell in the checkout; return what they print."""
+
+    def run(text: str) -> str:
+        environment = {**os.environ, **cluster.environment(), "DATABASE_URL": kube_database.pod_dsn}
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", text],
+            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.timeout(600)
+def test_the_guide_leads_from_nothing_to_a_queue_and_back(cluster, jobs_namespace, typed):
+    # The definition belongs to all tests of the run: the chart takes it over and leaves it.
+    take_over = "helm upgrade --install awa-crds charts/awa-crds"
+    install, test, secret, queue, change, explain, remove = commands(GUIDE)
+    said = typed(install.replace(take_over, f"{take_over} --take-ownership --force-conflicts"))
+    assert "serves the Queues of namespace jobs" in " ".join(said.split())
+    assert re.search(r"Phase:\s+Succeeded", typed(test))
+    typed(secret)
+    assert re.search(r"^email\s+True\s+WorkersAvailable\s", typed(queue), re.MULTILINE)
+    typed(change)
+    assert "minReplicas" in typed(explain)
+    for page in (UPGRADE, TROUBLESHOOTING):
+        for text in commands(page):
+            if "condition=Ready" not in text:  # suspended by now
+                typed(text.replace(take_over, f"{take_over} --take-ownership --force-conflicts"))
+    typed(remove)
+    assert cluster.get("pods", "-n", "jobs", "-l", "awa.dev/queue=email")["items"] == []
+    assert cluster.get("crd", "queues.awa.dev")["metadata"]["name"] == "queues.awa.dev"
+    with pytest.raises(CommandFailed, match="not found"):
+        cluster.helm("status", "awa", "-n", "jobs")
