@@ -106,9 +106,9 @@ def namespace(cluster: Cluster) -> Iterator[Namespace]:
 
 
 @pytest.fixture(scope="session")
-def built_images() -> Images:
-    """The images of the product's Dockerfiles, as archives."""
-    return prepare_images()
+def built_images(test_run: Run) -> Images:
+    """The images of the product's Dockerfiles, as archives: of the sources at the run's start."""
+    return _images_of(test_run)
 
 
 @pytest.fixture(scope="session")
@@ -178,12 +178,13 @@ def _prepare(config: pytest.Config, asked: set[str]) -> None:
     if asked & {"cluster", "make_cluster"}:
         run.once("cluster-prepared", lambda: prepare(minor))
     if "built_images" in asked:
-        run.once("images-prepared", _prepare_images)
+        _images_of(run)
     if "cluster" in asked:
         begun = _cluster_of(config)
         if "images" in asked:
-            run.once("images-loaded", lambda: prepare_images().load_into(begun))
+            run.once("images-loaded", lambda: _images_of(run).load_into(begun))
 
 
-def _prepare_images() -> None:
-    prepare_images()
+def _images_of(run: Run) -> Images:
+    """Return the run's images, built by the first who asks."""
+    return Images.from_json(run.once("images", lambda: prepare_images().as_json()))

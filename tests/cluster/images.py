@@ -25,7 +25,7 @@ from cluster.handle import Cluster
 
 BUILD_LIMIT = timedelta(minutes=10)
 # How many of each stay in the cache.
-KEPT = 4
+KEPT = 6
 DERIVED_KEPT = 24
 PUBLIC_BASE = "python:3.13-slim"
 BASE_NAME = "localhost/python:3.13"
@@ -51,6 +51,16 @@ class Images:
     worker: Image
     operator: Image
     thumbnails: Image
+
+    def as_json(self) -> dict[str, list[str]]:
+        """Return what `from_json` takes."""
+        parts = {"worker": self.worker, "operator": self.operator, "thumbnails": self.thumbnails}
+        return {what: [image.name, str(image.archive)] for what, image in parts.items()}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Sequence[str]]) -> "Images":
+        """Return the images that another process has built."""
+        return cls(**{what: Image(name, Path(path)) for what, (name, path) in facts.items()})
 
     def load_into(self, cluster: Cluster) -> None:
         """Give all of them to a cluster."""

@@ -107,20 +107,37 @@ class Place:
 
 @contextlib.contextmanager
 def taken_place() -> Iterator[Place]:
-    """Hold a free place, swept of what an earlier holder has left. Raises ClusterError."""
-    for number in range(PLACES):
-        place = Place(number)
-        with Path(f"{place.folder}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            place.sweep()
-            if left := place.leftovers():
-                raise ClusterError(f"an earlier cluster cannot be removed: {'; '.join(left)}")
-            yield place
-            return
+    """Hold a free place. Raises ClusterError when there is none."""
+    sweep_abandoned()
+    for place in map(Place, range(PLACES)):
+        with _held(place) as is_ours:
+            if is_ours:
+                if left := place.leftovers():
+                    raise ClusterError(f"an earlier cluster cannot be removed: {'; '.join(left)}")
+                yield place
+                return
     raise ClusterError(f"{PLACES} clusters run on this machine already")
+
+
+def sweep_abandoned() -> None:
+    """Remove what killed keepers have left at their places."""
+    for place in map(Place, range(PLACES)):
+        if place.folder.exists():
+            with _held(place) as is_ours:
+                if is_ours:
+                    place.sweep()
+
+
+@contextlib.contextmanager
+def _held(place: Place) -> Iterator[bool]:
+    """Hold a place for a while; False when somebody else does."""
+    with Path(f"{place.folder}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def _members(group: Path) -> Iterator[int]:

@@ -10,7 +10,7 @@ import pytest
 
 from cluster.errors import ClusterError, CommandFailed
 from cluster.handle import Cluster
-from cluster.place import Place, taken_place
+from cluster.place import Place, sweep_abandoned
 from cluster.rest import ApiServer
 from cluster.settings import PAUSE_IMAGE
 from cluster.source import Owner
@@ -111,8 +111,8 @@ def test_a_node_whose_keeper_was_killed_is_swept_by_the_next(begin):
     os.kill(keeper.pid, signal.SIGKILL)
 
     def swept():
-        with taken_place():
-            return not Path(cluster.facts.folder).exists()
+        sweep_abandoned()
+        return not Path(cluster.facts.folder).exists()
 
     eventually_sync(swept, LIMIT)
     assert Place(int(cluster.facts.folder[-1])).leftovers() == []
