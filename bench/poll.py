@@ -91,8 +91,8 @@ async def _filled(cluster: Cluster, case: Case) -> AsyncIterator[asyncpg.Connect
         await admin.fetchval(CLAIM, worker, number + 1, "q0", 10)
     if case.closed:
         await admin.execute(
-            "insert into awa.receipt_completion_batches select claim_id, claimed_at, now(), lane_id,"
-            " 10, slot, items from awa.claim_batches"
+            "insert into awa.receipt_completion_batches select claim_id, claimed_at, now(),"
+            " lane_id, 10, slot, items from awa.claim_batches"
         )
     await admin.execute("vacuum analyze")
     try:
