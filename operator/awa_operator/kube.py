@@ -9,6 +9,7 @@ import functools
 import json
 import logging
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -182,6 +183,7 @@ class Kube:
         self._server = access.server
         self._timeout = timeout
         self._may_write = may_write
+        self._held_until = 0.0
 
     async def close(self) -> None:
         """Close the connections."""
@@ -344,19 +346,37 @@ class Kube:
         """Make a request and return its answer. Raises an `ApiError`."""
         what = f"{method} {path}"
         seconds = self._timeout.total_seconds()
-        if self._may_write is not None and method != "GET":
-            seconds = min(seconds, self._may_write().total_seconds())
+        if method != "GET":
+            self._be_patient(what)
+            if self._may_write is not None:
+                seconds = min(seconds, self._may_write().total_seconds())
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
         try:
             response = await self._open(method, path, query, body, content, timeout)
             async with response:
                 data = await response.read()
                 if response.status >= 400:
-                    raise _error(what, response.status, response.headers, data)
+                    raise self._told(_error(what, response.status, response.headers, data))
             answer = json.loads(data) if data else {}
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise errors.ApiUnavailable(what, detail=_said(error)) from error
         return answer if isinstance(answer, dict) else {}
+
+    def _be_patient(self, what: str) -> None:
+        """Write nothing while the server asked for patience, whoever wants to write now."""
+        wait = self._held_until - time.monotonic()
+        if wait > 0:
+            raise errors.ApiTooManyRequests(
+                what,
+                detail="the API server asked for patience",
+                retry_after=timedelta(seconds=wait),
+            )
+
+    def _told(self, error: errors.ApiError) -> errors.ApiError:
+        """Remember what an answer asks for."""
+        if isinstance(error, errors.ApiTooManyRequests):
+            self._held_until = time.monotonic() + error.retry_after.total_seconds()
+        return error
 
     async def _open(
         self,

@@ -71,6 +71,8 @@ async def test_p08_a_namespace_goes_whether_the_operator_runs_or_not(site: Site,
         timedelta(seconds=60),
         "the namespace went",
     )
+    # What ends the test wants to delete it.
+    await asyncio.to_thread(site.cluster.kubectl, "create", "namespace", site.namespace.name)
 
 
 async def test_p08_no_object_has_a_finalizer_of_ours(site: Site, database):

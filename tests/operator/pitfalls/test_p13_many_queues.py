@@ -34,8 +34,10 @@ async def test_p13_many_queues_get_their_first_status_in_time_with_few_requests(
 
     await site.until(with_status, timedelta(seconds=60), "each has a status")
     assert took(began) < timedelta(seconds=90)
-    await site.until(lambda: len(site.list("deployments")) == MANY, timedelta(seconds=30))
+    await site.until(lambda: len(site.list("deployments")) == MANY, timedelta(seconds=120))
     await site.until(
-        lambda: operator.metric("awa_operator_workqueue_depth") == 0, what="nothing is in line"
+        lambda: operator.metric("awa_operator_workqueue_depth") == 0,
+        timedelta(seconds=90),
+        "nothing is in line",
     )
     assert operator.metric(requests) - before <= 6 * MANY + 50
