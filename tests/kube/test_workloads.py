@@ -7,6 +7,8 @@ from cluster.builds import version_of
 from cluster.errors import CommandFailed
 from kube.pods import container, deployment, job, pod_spec, service
 
+# Pods start, and an image is built.
+pytestmark = pytest.mark.timeout(300)
 WEB_PORT = 8080
 WEB = ["python", "-m", "http.server", str(WEB_PORT), "--directory", "/app"]
 READY = {"httpGet": {"path": "/", "port": WEB_PORT}, "periodSeconds": 1}
