@@ -2,12 +2,14 @@
 
 from datetime import timedelta
 
+import pytest
+
 from awa import JobState
 from awa.outcome import COMPLETED
 from support.waiting import eventually
 from support.watched import OWNER, served
 
-LONG = timedelta(seconds=30)
+LONG = timedelta(seconds=60)
 REGISTER = "select awa.register_worker_v1('n', '0', 'h', 1, '{q}', '{k}', '1h', $1, $2, $2)"
 
 
@@ -77,6 +79,7 @@ async def test_the_end_of_a_worker_that_was_given_up_wrongly_is_refused_and_noth
     assert await engine.beat(wrong) == (False, 0)
 
 
+@pytest.mark.timeout(300)
 async def test_real_workers_given_up_again_and_again_register_again_and_lose_no_job(
     watched, database, make_commands, client
 ):
@@ -144,6 +147,7 @@ async def test_a_pod_that_is_gone_has_its_jobs_run_elsewhere_within_seconds(
     await eventually(all_done, timedelta(seconds=15), what="all three jobs")
 
 
+@pytest.mark.timeout(300)
 async def test_a_container_that_starts_again_in_its_pod_settles_its_predecessor_itself(
     watched, database, make_commands, client
 ):
