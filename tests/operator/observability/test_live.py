@@ -25,7 +25,7 @@ from support.waiting import eventually_sync
 ALERTS = CHART / "files" / "alerts.yaml"
 DASHBOARDS = sorted((CHART / "dashboards").glob("*.json"))
 PICTURES = os.environ.get("AWA_TEST_PICTURES")
-LIMIT = timedelta(seconds=120)
+LIMIT = timedelta(seconds=240)
 IMAGE = "registry.example/watched:1"
 HANDLERS = """
 import asyncio
@@ -168,7 +168,7 @@ def legend(form: str, labels: Mapping[str, str]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda found: labels.get(found[1], ""), form).strip()
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(900)
 async def test_every_panel_has_data_and_no_alert_fires_while_all_is_well(
     install_operator: Any,
     namespace: Namespace,
