@@ -159,6 +159,16 @@ class Node:
             self._reap(rest)
         self.place.sweep()
 
+    def take_note_of_ends(self) -> None:
+        """Let go of processes that have ended: parts, and orphans of containers."""
+        known = {one.pid: one for one in (*self._parts.values(), *filter(None, [self._holder]))}
+        with contextlib.suppress(ChildProcessError):
+            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                if ended.si_pid in known:
+                    known[ended.si_pid].poll()
+                else:
+                    os.waitpid(ended.si_pid, os.WNOHANG)
+
     def _reap(self, children: list[psutil.Process]) -> None:
         """Take note of the ends of children, adopted ones too."""
         known = [*self._parts.values(), *filter(None, [self._holder])]

@@ -111,6 +111,7 @@ def _serve(node: Node, gone: threading.Event) -> None:
         _tell({"ready": node.place.number})
         while not (server.ending or gone.is_set()):
             server.handle_request()
+            node.take_note_of_ends()
 
 
 if __name__ == "__main__":

@@ -25,6 +25,19 @@ def machine_settings():
     return {name: Path("/proc/sys", name).read_text() for name in MACHINE_SETTINGS}
 
 
+def keeper_of(cluster):
+    verdict = str(cluster.home.parent / "cluster-verdict.json")
+    (keeper,) = [
+        process.pid for process in psutil.process_iter(["cmdline"])
+        if verdict in (process.info["cmdline"] or ())
+    ]  # fmt: skip
+    return keeper
+
+
+def states_below(process):
+    return {child.status() for child in process.children()}
+
+
 @pytest.fixture(scope="module")
 def own_cluster(make_cluster):
     return make_cluster()
@@ -67,6 +80,17 @@ def test_a_node_that_is_cut_off_is_not_reached(own_cluster, api):
     eventually_sync(api.is_ready, LIMIT)
 
 
+def test_no_ended_process_of_a_container_stays(own_cluster):
+    words = (f"--image={PAUSE_IMAGE}", "--image-pull-policy=Never")
+    eventually_sync(lambda: own_cluster.get("serviceaccounts")["items"], LIMIT)
+    own_cluster.kubectl("run", "passing", *words)
+    own_cluster.kubectl("wait", "pod/passing", "--for=condition=Ready", "--timeout=60s")
+    own_cluster.kubectl("delete", "pod", "passing", "--grace-period=1")
+
+    keeper = psutil.Process(keeper_of(own_cluster))
+    eventually_sync(lambda: psutil.STATUS_ZOMBIE not in states_below(keeper), LIMIT)
+
+
 def test_an_unknown_part_is_an_error(own_cluster):
     with pytest.raises(ClusterError, match="no part is named kube-dns"):
         own_cluster.part("kube-dns").freeze()
@@ -103,12 +127,9 @@ def test_nothing_is_left_of_a_node_that_has_ended(begin):
 
 def test_a_node_whose_keeper_was_killed_is_swept_by_the_next(begin):
     _, cluster = begin()
-    (keeper,) = [
-        process for process in psutil.process_iter(["cmdline"])
-        if str(cluster.home.parent / "cluster-verdict.json") in (process.info["cmdline"] or ())
-    ]  # fmt: skip
+    keeper = keeper_of(cluster)
     assert Place(int(cluster.facts.folder[-1])).processes() != []
-    os.kill(keeper.pid, signal.SIGKILL)
+    os.kill(keeper, signal.SIGKILL)
 
     def swept():
         sweep_abandoned()
