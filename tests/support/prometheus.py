@@ -87,7 +87,7 @@ class Prometheus:
 
 @contextmanager
 def running_prometheus(
-    folder: Path, rules: Path, authorization: Mapping[str, Any], interval: str = "1s"
+    folder: Path, rules: Path, authorization: Mapping[str, Any], interval: str = "3s"
 ) -> Iterator[Prometheus]:
     """Run a server with some rules; `authorization` is what its scrapes need beside targets."""
     program = shutil.which("prometheus")
