@@ -179,20 +179,6 @@ async def test_the_longest_name_works(street: Street):
     assert street.site.get("deployment", f"{name}-worker")
 
 
-async def test_two_queues_with_the_same_queue_in_one_database_disturb_nobody(street: Street):
-    await street.begin()
-    for name in ("one", "two"):
-        await asyncio.to_thread(street.site.queue, name, queueName="shared", replicas=0)
-    await street.site.until(
-        lambda: all(
-            street.site.condition("Ready", name).get("status") == "True" for name in ("one", "two")
-        ),
-        SOON,
-        "both are ready",
-    )
-    assert street.is_undisturbed()
-
-
 async def test_a_spec_that_is_edited_all_the_time_ends_as_it_was_last_written(street: Street):
     await street.begin()
     for number in range(12):
