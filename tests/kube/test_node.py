@@ -27,11 +27,13 @@ def machine_settings():
 
 def keeper_of(cluster):
     verdict = str(cluster.home.parent / "cluster-verdict.json")
-    (keeper,) = [
-        process.pid for process in psutil.process_iter(["cmdline"])
+    found = [
+        process
+        for process in psutil.process_iter(["cmdline", "create_time"])
         if verdict in (process.info["cmdline"] or ())
-    ]  # fmt: skip
-    return keeper
+    ]
+    # What it starts is its copy for a moment, until it becomes another program.
+    return min(found, key=lambda process: process.info["create_time"]).pid
 
 
 def states_below(process):
