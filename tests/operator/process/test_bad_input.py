@@ -179,6 +179,26 @@ async def test_the_longest_name_works(street: Street):
     assert street.site.get("deployment", f"{name}-worker")
 
 
+async def test_the_younger_of_two_queues_that_serve_the_same_queue_waits_and_says_so(
+    street: Street,
+):
+    await street.begin()
+    await asyncio.to_thread(street.site.queue, "one", queueName="shared", replicas=0)
+    await street.site.until(
+        lambda: street.site.condition("Ready", "one").get("status") == "True",
+        SOON,
+        "the older one is ready",
+    )
+    await asyncio.to_thread(street.site.queue, "two", queueName="shared", replicas=0)
+    await street.site.until(
+        lambda: street.site.condition("Stalled", "two").get("reason") == "NameConflict",
+        SOON,
+        "the younger one names the conflict",
+    )
+    assert street.site.condition("Ready", "one")["status"] == "True"
+    assert street.is_undisturbed()
+
+
 async def test_a_spec_that_is_edited_all_the_time_ends_as_it_was_last_written(street: Street):
     await street.begin()
     for number in range(12):
