@@ -80,7 +80,7 @@ class Node:
         self._holder: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Return when the node is Ready. Raises ClusterError, and leaves the rest to `stop`."""
+        """Return when the node takes pods. Raises ClusterError, and leaves the rest to `stop`."""
         # Containers outlive their parents; they come to this process, so none is lost.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         folder = self.place.folder
@@ -101,6 +101,8 @@ class Node:
             if name not in self._parts:
                 self.start_part(name)
         self._until(lambda: api.is_node_ready(NODE_NAME), "the node is ready", *self._lines)
+        # The controllers give up when the API server goes while they start.
+        self._until(api.has_service_account, "the controllers work", *self._lines)
 
     def start_part(self, name: str) -> None:
         """Start a part; nothing happens when it runs."""

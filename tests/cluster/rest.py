@@ -58,3 +58,7 @@ class ApiServer:
         node: dict[str, Any] = json.loads(body)
         conditions = node.get("status", {}).get("conditions", [])
         return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+    def has_service_account(self) -> bool:
+        """Whether pods can be made in the first namespace: the controllers have begun."""
+        return self.get("/api/v1/namespaces/default/serviceaccounts/default")[0] == 200

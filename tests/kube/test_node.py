@@ -84,7 +84,6 @@ def test_a_node_that_is_cut_off_is_not_reached(own_cluster, api):
 
 def test_no_ended_process_of_a_container_stays(own_cluster):
     words = (f"--image={PAUSE_IMAGE}", "--image-pull-policy=Never")
-    eventually_sync(lambda: own_cluster.get("serviceaccounts")["items"], LIMIT)
     own_cluster.kubectl("run", "passing", *words)
     own_cluster.kubectl("wait", "pod/passing", "--for=condition=Ready", "--timeout=60s")
     own_cluster.kubectl("delete", "pod", "passing", "--grace-period=1")
@@ -108,7 +107,6 @@ def begin(test_run, pytestconfig, make_cluster):
         minor = pytestconfig.getoption("--kubernetes")
         owner = Owner(folder, test_run.folder / "alive", minor)
         cluster = Cluster(owner.begin(), folder / "kube-home")
-        eventually_sync(lambda: cluster.get("serviceaccounts")["items"], LIMIT)
         cluster.kubectl("run", "holding", f"--image={PAUSE_IMAGE}", "--image-pull-policy=Never")
         cluster.kubectl("wait", "pod/holding", "--for=condition=Ready", "--timeout=60s")
         return owner, cluster
