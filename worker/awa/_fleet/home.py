@@ -42,7 +42,7 @@ def hold(folder: Path, what: str) -> Iterator[None]:
     """
     try:
         if not folder.is_dir():
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=True)  # somebody else may be as far as this
             # State of one machine: never to be committed.
             (folder / IGNORE).write_text("*\n")
         lock = (folder / LOCK).open("a+")

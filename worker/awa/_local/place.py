@@ -16,6 +16,7 @@ get a home of their own in the store (`/var/lib/awa`), and a pointer file in `.a
             run/            the socket, unless its path would be too long for one
 """
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -68,11 +69,12 @@ def locate(folder: Path, store: Path) -> Place:
     with local_errors(folder):
         folder = folder.resolve()
         _make_folder(folder)
-        return (
-            _locate_as_root(folder, store.absolute())
-            if account.running_as_root()
-            else _locate(folder)
-        )
+        with _alone_in(folder):
+            return (
+                _locate_as_root(folder, store.absolute())
+                if account.running_as_root()
+                else _locate(folder)
+            )
 
 
 @contextmanager
@@ -187,10 +189,21 @@ def _read_pointer(folder: Path) -> Path | None:
     return home
 
 
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait until nobody else looks for the place of `folder`: two would make one each."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _make_folder(folder: Path) -> None:
     if folder.is_dir():
         return
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)  # somebody else may be as far as this
     # State of one machine: never to be committed.
     (folder / ".gitignore").write_text("*\n")
 
