@@ -1,10 +1,16 @@
 """What is given up because of a stop is cleaned up whole, whoever else gives it up too."""
 
 import asyncio
+import ctypes
+import os
+import signal
+from collections.abc import Iterator
 
 import pytest
 
 from awa._fleet.stop import Stop, Stopped
+from awa.cli.signals import deliver_stop_signals
+from support.waiting import eventually
 
 
 class Work:
@@ -85,3 +91,42 @@ async def test_the_second_request_stops_at_once():
     assert (stop.drain.is_set(), stop.at_once.is_set()) == (True, False)
     stop.ask()
     assert stop.at_once.is_set()
+
+
+@pytest.fixture
+def stop_of_signals() -> Iterator[type[Stop]]:
+    """Put the handlers of signals back at the end, whatever a test has done to them."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield Stop
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+async def test_each_signal_is_one_request(stop_of_signals):
+    stop = stop_of_signals()
+    deliver_stop_signals(asyncio.get_running_loop(), stop.ask)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await stop.drain.wait()
+    assert not stop.at_once.is_set()
+    os.kill(os.getpid(), signal.SIGINT)
+    await stop.at_once.wait()
+
+
+async def test_a_signal_to_a_child_that_still_is_a_copy_of_us_is_none_of_ours(stop_of_signals):
+    # Ctrl-C goes to the whole group, also to what has been forked and is not another program yet.
+    asked = []
+    deliver_stop_signals(asyncio.get_running_loop(), lambda: asked.append("child or parent"))
+    signal_a_copy(signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGINT)
+    await eventually(lambda: asked, what="the signal to us is heard")
+    assert len(asked) == 1
+
+
+def signal_a_copy(number: signal.Signals) -> None:
+    """Fork as `subprocess` does, so that Python does not know of it, and signal the child."""
+    child = ctypes.PyDLL(None).fork()
+    if child == 0:
+        os.kill(os.getpid(), number)
+        os._exit(0)
+    os.waitpid(child, 0)

@@ -16,6 +16,8 @@ class _Loop(Protocol):
 
     def add_signal_handler(self, sig: int, callback: Callable[..., object]) -> None: ...
 
+    def call_soon_threadsafe(self, callback: Callable[..., object]) -> object: ...
+
 
 def catch_stop_signals() -> None:
     """Take note of stop signals from now on; safe to repeat."""
@@ -24,13 +26,23 @@ def catch_stop_signals() -> None:
 
 
 def deliver_stop_signals(loop: _Loop, ask_to_stop: Callable[[], None]) -> None:
-    """Let the loop call `ask_to_stop` for each stop signal from now on, and for those noted."""
+    """Let the loop call `ask_to_stop` for each stop signal from now on, and for those noted.
+
+    The loop itself would count twice: a child that has not become another program yet has the
+    signal too, and tells the loop of it through the pipe that it shares with this process. So the
+    loop is only woken, and the handler, which runs in this process alone, does the rest.
+    """
+
+    def ask(number: int, frame: object) -> None:
+        loop.call_soon_threadsafe(ask_to_stop)
+
     numbers = tuple(_stop_signals())
     # Held back meanwhile: one that came in the middle would be noted and delivered, so twice.
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         for number in numbers:
-            loop.add_signal_handler(number, ask_to_stop)
+            loop.add_signal_handler(number, _wake)
+            signal.signal(number, ask)
         while _early:
             _early.pop()
             ask_to_stop()
@@ -47,3 +59,7 @@ def _stop_signals() -> Iterable[signal.Signals]:
 
 def _note(number: int, _: object) -> None:
     _early.append(number)
+
+
+def _wake() -> None:
+    """Nothing: that the loop runs is all."""
