@@ -181,9 +181,11 @@ def _applied_again(
     """Return the live template once more: to undo a foreign edit, or to give up the count.
 
     The count is given up only when the scale manager has it too: a field that nobody owns would
-    fall back to its default.
+    fall back to its default. Where no other scaler works, this waits for the next template: the
+    scale manager takes the count with every change.
     """
-    co_owned = {TEMPLATE_MANAGER, SCALE_MANAGER} <= live.replicas_managers
+    is_shared = observed.queue.spec.scaling.mode == "External"
+    co_owned = is_shared and {TEMPLATE_MANAGER, SCALE_MANAGER} <= live.replicas_managers
     if not template.is_drifted and not co_owned:
         return None
     base = base_template(live, template.wanted)

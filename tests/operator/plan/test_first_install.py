@@ -79,7 +79,15 @@ def test_a_rollout_takes_at_most_six_writes_to_the_queue(ready_world: World):
     assert len(before) <= 6
 
 
-def test_the_count_belongs_to_the_scale_manager_alone_from_the_second_pass_on(ready_world: World):
+def test_the_count_belongs_to_the_scale_manager_at_once_and_alone_from_the_next_template_on(
+    ready_world: World,
+):
+    both = {"awa-operator/scale", "awa-operator/template"}
+    assert ready_world.deployments["email"].managers == both
+    ready_world.edit(worker={"image": "app:2"})
+    ready_world.settle()
+    ready_world.end_job()
+    ready_world.settle()
     assert ready_world.deployments["email"].managers == {"awa-operator/scale"}
 
 
