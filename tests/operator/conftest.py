@@ -12,11 +12,11 @@ from awa_operator.kube import Kube, find_access
 from cluster.builds import client_tools
 from cluster.handle import Cluster, Namespace
 from cluster.images import Images
-from support.charts import CHART, ROOT, Helm
-from support.definitions import until_served
-from support.run import Run
+from support.charts import CHART, Helm
+from support.definitions import queue_definition
 
-DEFINITION = ROOT / "crds" / "queue.yaml"
+__all__ = ["queue_definition"]
+
 INSTALL_LIMIT = timedelta(minutes=3)
 
 
@@ -29,18 +29,6 @@ def helm_program() -> Path:
 def helm(helm_program: Path, tmp_path: Path) -> Helm:
     """Helm without a cluster."""
     return Helm(helm_program, tmp_path)
-
-
-def _install(cluster: Cluster) -> str:
-    said = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", DEFINITION)
-    until_served(cluster, "queues.awa.dev")
-    return said
-
-
-@pytest.fixture(scope="session")
-def queue_definition(cluster: Cluster, test_run: Run) -> str:
-    """The Queue's definition, served by the run's cluster; what kubectl said about it."""
-    return test_run.once("queue-definition", lambda: _install(cluster))
 
 
 @pytest.fixture

@@ -2,9 +2,14 @@
 
 from datetime import timedelta
 
+import pytest
+
 from cluster.handle import Cluster
+from support.charts import ROOT
+from support.run import Run
 from support.waiting import eventually_sync
 
+DEFINITION = ROOT / "crds" / "queue.yaml"
 LIMIT = timedelta(seconds=60)
 
 
@@ -16,3 +21,15 @@ def until_served(cluster: Cluster, name: str) -> None:
         return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
     eventually_sync(is_served, LIMIT, what=f"{name} is served")
+
+
+def _install(cluster: Cluster) -> str:
+    said = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", DEFINITION)
+    until_served(cluster, "queues.awa.dev")
+    return said
+
+
+@pytest.fixture(scope="session")
+def queue_definition(cluster: Cluster, test_run: Run) -> str:
+    """The Queue's definition, served by the run's cluster; what kubectl said about it."""
+    return test_run.once("queue-definition", lambda: _install(cluster))

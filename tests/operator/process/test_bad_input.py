@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+import awa_migrations
+from cluster.databases import KubeDatabase
+from cluster.images import Images
 from support.operating import CHART, Site
-from support.postgres import Database
+from support.postgres import Connect, Database
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -166,6 +169,50 @@ async def test_a_template_that_the_api_server_refuses_is_said(street: Street):
     )
     await street.says("Stalled", "TemplateInvalid", "99999")
     assert not street.site.get("deployment", "bad-worker")
+    assert street.is_undisturbed()
+
+
+async def test_a_command_that_exits_at_once_is_said_with_its_exit_code(
+    street: Street, images: Images
+):
+    await street.begin()
+    ends = {"image": images.worker.name, "command": ["python3", "-c", "raise SystemExit('lost')"]}
+    await asyncio.to_thread(street.site.queue, "bad", worker=ends)
+    await street.says("WorkersAvailable", "CrashLoop", "exit code 1", "lost")
+    assert street.is_undisturbed()
+
+
+async def test_pods_that_admission_refuses_are_said(street: Street):
+    await street.begin()
+    asks = {"securityContext": {"capabilities": {"add": ["NET_ADMIN"]}}}
+    template = {"spec": {"containers": [{"name": "worker", **asks}]}}
+    worker = {"image": "awa.test/none:1", "podTemplate": template}
+    await asyncio.to_thread(street.site.queue, "bad", worker=worker)
+    await street.says("WorkersAvailable", "Refused", "PodSecurity", "NET_ADMIN")
+    assert street.is_undisturbed()
+
+
+async def test_a_schema_newer_than_the_worker_is_said_and_left_as_it_is(
+    street: Street, images: Images, kube_database: KubeDatabase, connect: Connect
+):
+    await street.begin()
+    await awa_migrations.migrate(kube_database.dsn)
+    session = await connect(kube_database.dsn)
+    versions = "select version from awa.schema_version order by version"
+    await session.execute(
+        "insert into awa.schema_version (version, name, kind, checksum, duration)"
+        " select 9999, 'later', kind, checksum, duration from awa.schema_version limit 1"
+    )
+    before = await session.fetch(versions)
+    await asyncio.to_thread(street.site.namespace.apply, kube_database.secret("newer"))
+    migration = {"mode": "Job", "command": ["awa", "migrate"]}
+    worker = {"image": images.worker.name}
+    await asyncio.to_thread(
+        street.site.queue, "bad", worker=worker, migration=migration, database=of("newer")
+    )
+    await street.says("Stalled", "SchemaNewerThanWorker", "9999")
+    assert not street.site.get("deployment", "bad-worker")
+    assert await session.fetch(versions) == before
     assert street.is_undisturbed()
 
 

@@ -1,62 +1,10 @@
 """Gate, exclusive migration and rollback on the cluster, with real Jobs and workers."""
 
-from datetime import timedelta
-
 import pytest
 
-from support.operating import Site
-
-LIMIT = timedelta(seconds=180)
-WORKERS = "app.kubernetes.io/component=worker"
-JOBS = "app.kubernetes.io/component=migration"
+from support.stories import JOBS, LIMIT, WORKERS, pods, template_image, until_ready, until_reason
 
 pytestmark = pytest.mark.timeout(600)
-
-
-async def until_ready(site: Site, *names: str) -> None:
-    """Wait until Queues are ready for their present spec."""
-
-    def is_ready(name: str) -> bool:
-        found = site.get("queues.awa.dev", name)
-        said = site.condition("Ready", name)
-        generation = found["metadata"]["generation"]
-        return said.get("status") == "True" and said["observedGeneration"] == generation
-
-    def ready() -> bool:
-        return all(is_ready(name) for name in names)
-
-    try:
-        await site.until(ready, LIMIT)
-    except AssertionError:
-        said = {name: site.get("queues.awa.dev", name).get("status") for name in names}
-        raise AssertionError(f"not ready: {said}") from None
-
-
-async def until_reason(site: Site, kind: str, reason: str, name: str = "mail") -> dict[str, str]:
-    """Wait until a condition has a reason; return it."""
-
-    def said() -> dict[str, str] | None:
-        found = site.condition(kind, name)
-        return found if found.get("reason") == reason else None
-
-    found: dict[str, str] = await site.until(said, LIMIT, f"{kind} is {reason}")
-    return found
-
-
-def pods(site: Site, name: str | None = None) -> dict[str, str]:
-    """Return the images of worker pods that are not on their way out, by uid."""
-    selector = WORKERS if name is None else f"{WORKERS},awa.dev/queue={name}"
-    return {
-        one["metadata"]["uid"]: one["spec"]["containers"][0]["image"]
-        for one in site.list("pods", selector)
-        if "deletionTimestamp" not in one["metadata"]
-    }
-
-
-def template_image(site: Site, name: str = "mail") -> str:
-    found = site.get("deployment", f"{name}-worker")
-    image: str = found["spec"]["template"]["spec"]["containers"][0]["image"]
-    return image
 
 
 async def test_p18_the_template_moves_only_after_a_migration_that_succeeded(site, image, apply):

@@ -1,0 +1,203 @@
+"""The gate under load: whatever a migration does, the old workers stay and finish jobs."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import asyncpg
+import pytest
+
+import awa
+from awa_migrations.schema_name import SchemaName
+from cluster.databases import KubeDatabase
+from support.operating import Site
+from support.postgres import Connect
+from support.stories import JOBS, LIMIT, pods, template_image, until_ready, until_reason
+from support.waiting import eventually
+
+pytestmark = pytest.mark.timeout(900)
+
+IN_HAND = 5
+MORE = 20
+"""Jobs that have to end to show that the workers go on."""
+
+HANDLERS = """
+import os
+from dataclasses import dataclass
+
+import asyncpg
+
+import awa
+
+client = awa.AsyncClient()
+
+
+@dataclass
+class Note:
+    number: int
+
+
+@client.task(Note, queue="mail")
+async def note(job: awa.Job[Note]) -> None:
+    session = await asyncpg.connect(os.environ["AWA_DATABASE_URL"])
+    try:
+        await session.execute("insert into ran values ($1, $2)", job.id, VERSION)
+    finally:
+        await session.close()
+    job.set_output({"version": VERSION})
+"""
+
+
+@dataclass
+class Note:
+    number: int
+
+
+@dataclass
+class Traffic:
+    """Jobs that come in all the time, and what the handlers say themselves that they ran."""
+
+    client: awa.AsyncClient
+    session: asyncpg.Connection
+    ids: list[int] = field(default_factory=list)
+    is_over: bool = False
+    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def flow(self) -> None:
+        """Enqueue until it is over, so that a few jobs are always in hand."""
+        while not self.is_over:
+            job = await self.client.insert(Note(len(self.ids)), queue="mail")
+            self.ids.append(job.id)
+            await eventually(self._is_room, LIMIT, what="workers go on")
+
+    async def ran(self) -> list[tuple[int, int]]:
+        """Return the job and the version of the handler, for each run."""
+        async with self.alone:
+            rows = await self.session.fetch("select job_id, version from ran")
+        return [(row["job_id"], row["version"]) for row in rows]
+
+    async def until_more(self, what: str) -> None:
+        """Wait until some more have ended."""
+        enough = len(await self.ran()) + MORE
+
+        async def is_more() -> bool:
+            return len(await self.ran()) >= enough
+
+        await eventually(is_more, LIMIT, what=what)
+
+    async def _is_room(self) -> bool:
+        return len(self.ids) - len(await self.ran()) < IN_HAND
+
+
+@pytest.fixture
+async def session(kube_database: KubeDatabase, connect: Connect) -> asyncpg.Connection:
+    made = await connect(kube_database.dsn)
+    await made.execute("create table ran (job_id bigint, version int)")
+    return made
+
+
+@pytest.fixture
+async def client(kube_database: KubeDatabase) -> AsyncIterator[awa.AsyncClient]:
+    async with awa.AsyncClient(kube_database.dsn) as made:
+        yield made
+
+
+async def test_whatever_a_migration_does_the_old_workers_finish_jobs(
+    site: Site, image, apply, kube_database, session, client, connect
+):
+    first, second = (image(version, HANDLERS, "gate") for version in (1, 2))
+    await site.start().until_leads()
+    apply(worker={"image": first}, replicas=2)
+    await until_ready(site, "mail")
+    before = pods(site)
+    traffic = Traffic(client, session)
+    flowing = asyncio.create_task(traffic.flow())
+
+    async def go_on() -> None:
+        assert not flowing.done(), flowing.result()
+        await traffic.until_more("the old workers go on")
+        assert template_image(site) == first
+        assert pods(site) == before
+
+    await go_on()
+
+    # It fails.
+    fails = {"command": ["python", "-c", "raise SystemExit('no')"], "permanentExitCodes": [1]}
+    apply(worker={"image": second}, replicas=2, migration=fails)
+    await until_reason(site, "Stalled", "MigrationFailed")
+    await go_on()
+
+    # It hangs, and is evicted meanwhile; then somebody loses patience.
+    hangs = {"command": ["sh", "-c", "trap 'exit 75' TERM; sleep 3600 & wait"], "maxAttempts": 1}
+    apply(worker={"image": second}, replicas=2, migration=hangs)
+    pod = await until_migration_pod(site)
+    evict(site, pod)
+    await until_migration_pod(site, other_than=pod)
+    await go_on()
+    apply(worker={"image": second}, replicas=2, migration={**hangs, "activeDeadlineSeconds": 30})
+    await until_reason(site, "Stalled", "AttemptsExhausted")
+    await go_on()
+
+    # A lock holds it off.
+    holder = await connect(kube_database.dsn)
+    await holder.execute(f"select pg_advisory_lock({SchemaName('second').lock_key})")
+    up = ["python", "-m", "awa_migrations", "up", "--schema", "second"]
+    held = {"command": [*up, "--other-migrator-timeout", "2"]}
+    apply(worker={"image": second}, replicas=2, migration=held)
+    await until_reason(site, "SchemaMigrated", "LockTimeout")
+    await go_on()
+
+    # It succeeds: only now the new ones come.
+    await holder.close()
+    await until_ready(site, "mail")
+    assert template_image(site) == second
+    assert set(pods(site)).isdisjoint(before)
+    await traffic.until_more("the new workers work")
+    traffic.is_over = True
+    await flowing
+
+    async def all_ended() -> bool:
+        return {job for job, _ in await traffic.ran()} >= {*traffic.ids}
+
+    await eventually(all_ended, LIMIT, what="all have run")
+    runs = Counter(job for job, _ in await traffic.ran())
+    assert runs == Counter(traffic.ids)
+    versions = dict(await traffic.ran())
+    ended = [await client.get_job(job) for job in traffic.ids]
+    assert {(job.state, job.attempt) for job in ended} == {(awa.JobState.Completed, 1)}
+    assert [job.output for job in ended] == [{"version": versions[job.id]} for job in ended]
+    assert versions[traffic.ids[0]] == 1
+    assert versions[traffic.ids[-1]] == 2
+
+
+async def until_migration_pod(site: Site, other_than: str = "") -> str:
+    """Wait for a pod of a migration; return its name."""
+
+    def found() -> str | None:
+        return next(
+            (
+                one["metadata"]["name"]
+                for one in site.list("pods", JOBS)
+                if one["status"].get("phase") == "Running"
+                and one["metadata"]["name"] != other_than
+                and "deletionTimestamp" not in one["metadata"]
+            ),
+            None,
+        )
+
+    name: str = await site.until(found, LIMIT, "a migration runs")
+    return name
+
+
+def evict(site: Site, pod: str) -> None:
+    """Evict a pod as the drain of a node does."""
+    namespace = site.namespace.name
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": namespace},
+    }
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction"
+    site.namespace.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
