@@ -3,16 +3,15 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-import asyncpg
 import pytest
 
 import awa
 from cluster.databases import KubeDatabase
 from support.definitions import queue_definition
+from support.holding import HOLD, Gates, Hold, has_ended
 from support.operating import Site, site, took
 from support.postgres import Connect
 from support.stories import LIMIT, WORKERS, apply, image, pods, until_ready
@@ -21,43 +20,6 @@ from support.waiting import eventually
 __all__ = ["apply", "image", "queue_definition", "site"]
 
 pytestmark = [pytest.mark.timeout(420), pytest.mark.kubernetes]
-
-WAIT = """
-import os
-
-import asyncpg
-
-
-async def wait(key, *, said=None):
-    session = await asyncpg.connect(os.environ["AWA_DATABASE_URL"])
-    try:
-        if said is not None:
-            pod = os.environ["AWA_POD_NAME"]
-            await session.execute("insert into ran (job_id, pod) values ($1, $2)", said, pod)
-        await session.execute("select pg_advisory_lock_shared($1)", key)
-    finally:
-        await session.close()
-"""
-
-HOLD = f"""{WAIT}
-from dataclasses import dataclass
-
-import awa
-
-client = awa.AsyncClient()
-
-
-@dataclass
-class Hold:
-    key: int
-
-
-@client.task(Hold, queue="mail")
-async def hold(job: awa.Job[Hold]) -> None:
-    await wait(job.args.key, said=job.id)
-    job.set_output({{"pod": os.environ["AWA_POD_NAME"]}})
-"""
-"""A job of it notes where it runs, and ends when nobody holds the lock of its key any more."""
 
 IMPORT_KEY = 7
 SLOW_IMPORT = f"""{HOLD}
@@ -68,49 +30,9 @@ asyncio.run(wait({IMPORT_KEY}))
 """
 
 
-@dataclass
-class Hold:
-    key: int
-
-
-class Gates:
-    """The advisory locks for which handlers wait, held by a session of the test."""
-
-    def __init__(self, session: asyncpg.Connection) -> None:
-        self.session = session
-
-    async def shut(self, *keys: int) -> None:
-        """Hold up whoever waits for these."""
-        for key in keys:
-            await self.session.execute("select pg_advisory_lock($1)", key)
-
-    async def open(self, *keys: int) -> None:
-        """Let those go on that wait for these."""
-        for key in keys:
-            await self.session.execute("select pg_advisory_unlock($1)", key)
-
-    async def runs(self) -> list[tuple[int, str]]:
-        """Return the job and the pod of every run that has begun."""
-        rows = await self.session.fetch("select job_id, pod from ran order by at")
-        return [(row["job_id"], row["pod"]) for row in rows]
-
-    async def until_runs(self, count: int) -> list[tuple[int, str]]:
-        """Wait until so many runs have begun."""
-
-        async def begun() -> list[tuple[int, str]]:
-            found = await self.runs()
-            return found if len(found) >= count else []
-
-        return await eventually(begun, LIMIT, what=f"{count} runs have begun")
-
-
 @pytest.fixture
 async def gates(kube_database: KubeDatabase, connect: Connect) -> Gates:
-    session = await connect(kube_database.dsn)
-    await session.execute(
-        "create table ran (job_id bigint, pod text, at timestamptz default clock_timestamp())"
-    )
-    return Gates(session)
+    return await Gates(await connect(kube_database.dsn)).make()
 
 
 @pytest.fixture
@@ -131,18 +53,6 @@ async def until_pods(site: Site, is_so: Callable[[dict[str, Any]], bool], count:
 def is_running(pod: dict[str, Any]) -> bool:
     statuses = pod.get("status", {}).get("containerStatuses") or ()
     return any("running" in one["state"] for one in statuses)
-
-
-async def has_ended(client: awa.AsyncClient, job: int, attempt: int = 1) -> awa.Job[Any]:
-    """Wait for the end of a job; return it."""
-
-    async def ended() -> awa.Job[Any] | None:
-        found = await client.get_job(job)
-        return found if found.state.is_terminal else None
-
-    found = await eventually(ended, LIMIT, what="the job has ended")
-    assert (found.state, found.attempt) == (awa.JobState.Completed, attempt)
-    return found
 
 
 async def test_a_pod_that_is_deleted_during_its_imports_is_gone_at_once_and_claims_nothing(

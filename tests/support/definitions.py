@@ -23,7 +23,8 @@ def until_served(cluster: Cluster, name: str) -> None:
     eventually_sync(is_served, LIMIT, what=f"{name} is served")
 
 
-def _install(cluster: Cluster) -> str:
+def install_definition(cluster: Cluster) -> str:
+    """Have the Queue's definition served; return what kubectl said about it."""
     said = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", DEFINITION)
     until_served(cluster, "queues.awa.dev")
     return said
@@ -32,4 +33,4 @@ def _install(cluster: Cluster) -> str:
 @pytest.fixture(scope="session")
 def queue_definition(cluster: Cluster, test_run: Run) -> str:
     """The Queue's definition, served by the run's cluster; what kubectl said about it."""
-    return test_run.once("queue-definition", lambda: _install(cluster))
+    return test_run.once("queue-definition", lambda: install_definition(cluster))

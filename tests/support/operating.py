@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -331,13 +331,22 @@ def grant(namespace: Namespace) -> None:
     namespace.apply(rendered)
 
 
+@asynccontextmanager
+async def operators(namespace: Namespace, folder: Path) -> AsyncIterator[Site]:
+    """Have a place where operators are started; they are ended at the end."""
+    await asyncio.to_thread(grant, namespace)
+    made = Site(namespace, folder, [])
+    try:
+        yield made
+    finally:
+        for operator in made.running:
+            if operator.is_alive:
+                operator.thaw()
+                operator.kill()
+
+
 @pytest.fixture
 async def site(namespace: Namespace, queue_definition: str, tmp_path: Path) -> AsyncIterator[Site]:
     """A namespace in which operators are started; they are ended after the test."""
-    await asyncio.to_thread(grant, namespace)
-    made = Site(namespace, tmp_path, [])
-    yield made
-    for operator in made.running:
-        if operator.is_alive:
-            operator.thaw()
-            operator.kill()
+    async with operators(namespace, tmp_path) as made:
+        yield made

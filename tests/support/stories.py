@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -56,15 +57,16 @@ def image(site: Site, images: Images) -> MakeImage:
 def apply(site: Site, kube_database: KubeDatabase) -> Apply:
     """Apply a Queue whose workers and migration run from an image."""
     site.namespace.apply(kube_database.secret("db"))
+    return partial(apply_with, site)
 
-    def run(name: str = "mail", **changes: Any) -> None:
-        worker = {"command": ["awa", "worker", "handlers"], **changes.pop("worker")}
-        migration = {"mode": "Job", "command": ["awa", "migrate"], **changes.pop("migration", {})}
-        rollout = {"minReadySeconds": 0, **changes.pop("rollout", {})}
-        spec = {"worker": worker, "migration": migration, "rollout": rollout, **changes}
-        site.queue(name, **spec)
 
-    return run
+def apply_with(site: Site, name: str = "mail", **changes: Any) -> None:
+    """Apply a Queue of the database that Secret `db` names; `changes` are fields of its spec."""
+    worker = {"command": ["awa", "worker", "handlers"], **changes.pop("worker")}
+    migration = {"mode": "Job", "command": ["awa", "migrate"], **changes.pop("migration", {})}
+    rollout = {"minReadySeconds": 0, **changes.pop("rollout", {})}
+    spec = {"worker": worker, "migration": migration, "rollout": rollout, **changes}
+    site.queue(name, **spec)
 
 
 async def until_ready(site: Site, *names: str) -> None:
