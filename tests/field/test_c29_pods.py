@@ -105,12 +105,19 @@ async def test_fewer_pods_are_the_idle_ones_gone_and_no_job_is_interrupted(
     worker = {"image": image(1, HOLD, "c29-hold"), "concurrency": 1}
     apply(worker=worker, scaling=scaling, replicas=None)
     await until_ready(site, "mail")
-    ids = [(await client.insert(Hold(key), queue="mail")).id for key in (1, 2, 3, 4)]
+    keys = {(await client.insert(Hold(key), queue="mail")).id: key for key in (1, 2, 3, 4)}
     where = dict(await gates.until_runs(4))
     assert len({*where.values()}) == 4, "each of them has one"
 
-    await gates.open(3, 4)
-    for job in ids[2:]:
+    # The oldest pod is the last one that Kubernetes would take of itself.
+    born = {
+        one["metadata"]["name"]: one["metadata"]["creationTimestamp"]
+        for one in site.list("pods", WORKERS)
+    }
+    by_age = sorted(keys, key=lambda job: born[where[job]])
+    idle, busy = by_age[:2], by_age[2:]
+    await gates.open(*(keys[job] for job in idle))
+    for job in idle:
         await has_ended(client, job)
 
     def are_two() -> bool:
@@ -118,9 +125,9 @@ async def test_fewer_pods_are_the_idle_ones_gone_and_no_job_is_interrupted(
 
     await site.until(are_two, LIMIT, "two pods are gone")
     left = {one["metadata"]["name"] for one in site.list("pods", WORKERS) if is_staying(one)}
-    assert left == {where[job] for job in ids[:2]}
-    await gates.open(1, 2)
-    for job in ids[:2]:
+    assert left == {where[job] for job in busy}
+    await gates.open(*(keys[job] for job in busy))
+    for job in busy:
         assert (await has_ended(client, job)).output == {"pod": where[job]}
     assert len(await gates.runs()) == 4
 
