@@ -33,9 +33,7 @@ def own_cluster(make_cluster: MakeCluster) -> Cluster:
 
 
 @pytest.fixture
-def own_database(
-    own_cluster: Cluster, test_run: Run, postgres_binaries: Path
-) -> KubeDatabase:
+def own_database(own_cluster: Cluster, test_run: Run, postgres_binaries: Path) -> KubeDatabase:
     folder, password = test_run.new_path("for-pods"), secrets.token_hex(8)
     server = Server(folder, postgres_binaries, settings_for(own_cluster))
     start_for_pods(test_run, server, password)

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from cluster.errors import CommandFailed
 from cluster.handle import Cluster
 from cluster.images import Images
 from support.charts import ROOT
+from support.waiting import eventually_sync
 
 GUIDE = ROOT / "docs" / "guides" / "kubernetes.md"
 UPGRADE = ROOT / "docs" / "operations" / "kubernetes-upgrade.md"
@@ -87,7 +89,11 @@ def test_the_guide_leads_from_nothing_to_a_queue_and_back(cluster, jobs_namespac
             if "condition=Ready" not in text:  # suspended by now
                 typed(text.replace(take_over, f"{take_over} --take-ownership --force-conflicts"))
     typed(remove)
-    assert cluster.get("pods", "-n", "jobs", "-l", "awa.dev/queue=email")["items"] == []
+
+    def are_gone() -> bool:
+        return not cluster.get("pods", "-n", "jobs", "-l", "awa.dev/queue=email")["items"]
+
+    eventually_sync(are_gone, timedelta(seconds=90), what="the workers are gone")
     assert cluster.get("crd", "queues.awa.dev")["metadata"]["name"] == "queues.awa.dev"
     with pytest.raises(CommandFailed, match="not found"):
         cluster.helm("status", "awa", "-n", "jobs")

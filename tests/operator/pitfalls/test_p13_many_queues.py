@@ -4,12 +4,13 @@ import asyncio
 import json
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from support.operating import Site, queue_manifest, took
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 MANY = 200
 
@@ -36,9 +37,14 @@ async def test_p13_many_queues_get_their_first_status_in_time_with_few_requests(
     await site.until(with_status, timedelta(seconds=60), "each has a status")
     assert took(began) < timedelta(seconds=90)
 
-    def at_rest() -> bool:
-        found = site.list("events")
-        return sum(one["reason"] == "RolloutCompleted" for one in found) == MANY
+    def are_ready() -> bool:
+        found = site.list("queues.awa.dev")
+        return sum(is_ready(one) for one in found) == MANY
 
-    await site.until(at_rest, timedelta(seconds=120), "each is rolled out")
+    await site.until(are_ready, timedelta(seconds=240), "each is ready")
     assert operator.metric(requests) - before <= 6 * MANY + 50
+
+
+def is_ready(queue: dict[str, Any]) -> bool:
+    conditions = (queue.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
