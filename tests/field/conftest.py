@@ -1,15 +1,25 @@
-"""Fixtures of the field cases: fleets of workers whose runs are counted outside of the database."""
+"""Fixtures of the field cases: fleets of workers whose runs are counted outside of the database.
 
-from collections.abc import AsyncIterator, Callable
+Some have real pods: these call a switchboard of the test, or have a database server of their own.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import awa
+from cluster.databases import KubeDatabase, settings_for, start_for_pods
+from cluster.handle import Cluster
 from support.engine import Engine
 from support.fleet.fleet import Fleet
-from support.postgres import Connect, Database
+from support.holding import Switchboard, switchboard
+from support.postgres import Connect, Database, Server
+from support.run import Run
 
 type MakeFleet = Callable[[Database], Fleet]
+type OwnServer = Callable[[Cluster], KubeDatabase]
 
 
 @pytest.fixture
@@ -44,3 +54,33 @@ async def engine(database: Database, connect: Connect) -> Engine:
 async def quiet_engine(quiet_database: Database, connect: Connect) -> Engine:
     """The same on a server where nothing else runs."""
     return await Engine(quiet_database, connect).open()
+
+
+@pytest.fixture
+async def board(cluster: Cluster) -> AsyncIterator[Switchboard]:
+    """Where handlers in pods call."""
+    async with switchboard(cluster.host_address) as made:
+        yield made
+
+
+@pytest.fixture
+async def pod_client(kube_database: KubeDatabase) -> AsyncIterator[awa.AsyncClient]:
+    """A client of the database that pods use."""
+    async with awa.AsyncClient(kube_database.dsn) as made:
+        yield made
+
+
+@pytest.fixture
+def own_server(test_run: Run, postgres_binaries: Path) -> Iterator[OwnServer]:
+    """Start a server for a cluster's pods that a test may stop; return a database of it."""
+    made: list[Server] = []
+
+    def start(cluster: Cluster) -> KubeDatabase:
+        password = secrets.token_hex(8)
+        made.append(Server(test_run.new_path("for-pods"), postgres_binaries, settings_for(cluster)))
+        start_for_pods(test_run, made[-1], password)
+        return KubeDatabase(made[-1].create_database(), cluster.host_address, password)
+
+    yield start
+    for server in made:
+        server.destroy()

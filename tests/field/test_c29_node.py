@@ -1,43 +1,34 @@
 """C29: a node that is lost holds no job up, and changes nothing when it comes back."""
 
-import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import awa
-from cluster.databases import KubeDatabase, settings_for, start_for_pods
+from cluster.databases import KubeDatabase
 from cluster.fixtures import MakeCluster
 from cluster.handle import Cluster, Namespace
 from cluster.images import Images
 from support.definitions import install_definition
-from support.holding import HOLD, Gates, Hold, has_ended
+from support.holding import HOLD, Hold, has_ended, switchboard, until_started_is_known
 from support.operating import Site, operators, took
-from support.postgres import Connect, Server
-from support.run import Run
+from support.postgres import Connect
 from support.stories import WORKERS, apply_with, until_ready
-from support.waiting import eventually
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.kubernetes]
 
 IMAGE = "registry.example/c29-node:1"
+
+type OwnServer = Callable[[Cluster], KubeDatabase]
 
 
 @pytest.fixture(scope="module")
 def own_cluster(make_cluster: MakeCluster) -> Cluster:
     """A cluster whose only node may be lost."""
     return make_cluster()
-
-
-@pytest.fixture
-def own_database(own_cluster: Cluster, test_run: Run, postgres_binaries: Path) -> KubeDatabase:
-    folder, password = test_run.new_path("for-pods"), secrets.token_hex(8)
-    server = Server(folder, postgres_binaries, settings_for(own_cluster))
-    start_for_pods(test_run, server, password)
-    return KubeDatabase(server.create_database(), own_cluster.host_address, password)
 
 
 @pytest.fixture
@@ -49,42 +40,43 @@ async def own_site(own_cluster: Cluster, tmp_path: Path) -> AsyncIterator[Site]:
 
 
 async def test_jobs_of_a_lost_node_run_elsewhere_in_seconds_and_its_return_changes_nothing(
-    own_site: Site, own_database: KubeDatabase, built_images: Images, connect: Connect
+    own_site: Site, own_server: OwnServer, built_images: Images, connect: Connect
 ):
     site, kubelet = own_site, own_site.cluster.part("kubelet")
-    gates = await Gates(await connect(own_database.dsn)).make()
-    await gates.shut(1)
+    database = own_server(site.cluster)
     for image in (built_images.worker, built_images.derive(IMAGE, {"handlers.py": HOLD})):
         site.cluster.load(image.archive)
     await site.start().until_leads()
-    site.namespace.apply(own_database.secret("db"))
-    apply_with(site, worker={"image": IMAGE, "concurrency": 1}, replicas=2)
-    await until_ready(site, "mail")
-
-    async with awa.AsyncClient(own_database.dsn) as client:
-        job = await client.insert(Hold(1), queue="mail")
-        ((_, lost),) = await gates.until_runs(1)
-        # From its next heartbeat on this counts as an attempt, and not as a claim given back.
-        started = "select exists (select from awa.runtime_instances where started_claims <> '{}')"
-        await eventually(lambda: gates.session.fetchval(started), timedelta(seconds=60))
+    site.namespace.apply(database.secret("db"))
+    async with (
+        awa.AsyncClient(database.dsn) as client,
+        switchboard(site.cluster.host_address) as board,
+    ):
+        worker = {"image": IMAGE, "concurrency": 1, "env": board.environment}
+        apply_with(site, worker=worker, replicas=2)
+        await until_ready(site, "mail")
+        job = await client.insert(Hold(), queue="mail")
+        (lost,) = await board.until(1)
+        await until_started_is_known(await connect(database.dsn))
         kubelet.kill()
         began = time.monotonic()
-        site.namespace.kubectl("delete", f"pod/{lost}", "--force", "--grace-period=0")
-        _, (_, taker) = await gates.until_runs(2)
+        site.namespace.kubectl("delete", f"pod/{lost.pod}", "--force", "--grace-period=0")
+        _, taker = await board.until(2)
         # Without the operator it would take as long as a worker may be silent: 90 seconds.
         assert took(began) < timedelta(seconds=30)
-        assert taker != lost
+        assert taker.pod != lost.pod
 
-        await gates.open(1)
+        for call in (lost, taker):
+            call.release()
         ended = await has_ended(client, job.id, attempt=2)
-        assert ended.output == {"pod": taker}
+        assert ended.output == {"pod": taker.pod}
         kubelet.start()
         await until_ready(site, "mail")
 
         def is_gone() -> bool:
             known = {one["metadata"]["name"] for one in site.list("pods", WORKERS)}
-            return lost not in known and len(known) == 2
+            return lost.pod not in known and len(known) == 2
 
         await site.until(is_gone, timedelta(seconds=120), "two others work")
         assert await client.get_job(job.id) == ended
-        assert len(await gates.runs()) == 2
+        assert board.calls == [lost, taker]

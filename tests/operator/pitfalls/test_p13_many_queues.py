@@ -22,6 +22,7 @@ async def test_p13_many_queues_get_their_first_status_in_time_with_few_requests(
     operator = await site.start(LOG_LEVEL="info").until_leads()
     requests = "awa_operator_api_requests_total"
     before = operator.metric(requests)
+    conflicts = operator.metric(requests, code="409")
     pinned = {"image": f"awa.test/none@sha256:{'0' * 64}"}
     queues = [queue_manifest(f"q{n}", replicas=0, worker=pinned) for n in range(MANY)]
     began = time.monotonic()
@@ -42,7 +43,9 @@ async def test_p13_many_queues_get_their_first_status_in_time_with_few_requests(
         return sum(is_ready(one) for one in found) == MANY
 
     await site.until(are_ready, timedelta(seconds=240), "each is ready")
-    assert operator.metric(requests) - before <= 6 * MANY + 50
+    # Kubernetes writes to a new Deployment at the same time: then the count is asked for again.
+    again = operator.metric(requests, code="409") - conflicts
+    assert operator.metric(requests) - before <= 6 * MANY + 50 + again
 
 
 def is_ready(queue: dict[str, Any]) -> bool:
