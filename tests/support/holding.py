@@ -169,11 +169,11 @@ async def switchboard(host: str) -> AsyncIterator[Switchboard]:
 async def has_ended(client: awa.AsyncClient, job: int, attempt: int = 1) -> awa.Job[Any]:
     """Wait for the end of a job; return it."""
 
-    async def ended() -> awa.Job[Any] | None:
-        found = await client.get_job(job)
-        return found if found.state.is_terminal else None
+    async def is_over() -> bool:
+        return (await client.get_job(job)).state.is_terminal
 
-    found = await eventually(ended, LIMIT, what="the job has ended")
+    await eventually(is_over, LIMIT, what="the job has ended")
+    found = await client.get_job(job)
     assert (found.state, found.attempt) == (awa.JobState.Completed, attempt), found
     return found
 
