@@ -47,20 +47,23 @@ def _one(title: str, description: str, expression: str, unit: str = "short") -> 
     return Panel(title, description, unit, ((expression, ""),), "stat")
 
 
-def _percentiles(title: str, description: str, metric: str, matching: str, by: str = "") -> Panel:
-    """Return a panel of the middle and of the slow ones, from a histogram."""
+def _percentiles(
+    title: str, description: str, metric: str, matching: str, by: str = "", *, is_rare: bool = False
+) -> Panel:
+    """Return a panel of the middle and of the slow ones, from a histogram.
+
+    What `is_rare` is counted since the start of the process: of minutes there would be nothing.
+    """
     labels = f"le, {by}" if by else "le"
     legend = f"{{{{{by}}}}} " if by else ""
+    counted = f"{metric}_bucket{{{matching}}}"
+    counted = counted if is_rare else f"rate({counted}{RATE})"
     return Panel(
         title,
         description,
         "s",
         tuple(
-            (
-                f"histogram_quantile({share}, sum by ({labels})"
-                f" (rate({metric}_bucket{{{matching}}}{RATE})))",
-                f"{legend}{name}",
-            )
+            (f"histogram_quantile({share}, sum by ({labels}) ({counted}))", f"{legend}{name}")
             for share, name in ((0.5, "half"), (0.95, "95 %"), (0.99, "99 %"))
         ),
     )
@@ -435,9 +438,10 @@ OPERATOR = Dashboard(
         ),
         _percentiles(
             "Rollout",
-            "From applying a template to available workers.",
+            "From applying a template to available workers, since the operator's start.",
             "awa_operator_rollout_duration_seconds",
             "",
+            is_rare=True,
         ),
         _percentiles(
             "Look at a database",
@@ -459,9 +463,10 @@ OPERATOR = Dashboard(
         ),
         _percentiles(
             "Migration",
-            "How long Jobs ran.",
+            "How long Jobs ran, since the operator's start.",
             "awa_operator_migration_duration_seconds",
             "",
+            is_rare=True,
         ),
         Panel(
             "Memory",

@@ -58,7 +58,7 @@ class QueueMemory:
     template_check: TemplateCheck | None = None
     job_refusal: JobRefusal | None = None
     applied_generation: int | None = None
-    is_rolling: bool = False
+    rolling_since: datetime | None = None
     resync_at: float = 0.0
     lost_pods: dict[str, str] = field(default_factory=dict)
     """uid of each pod that was asked for and is gone, and why."""
@@ -233,9 +233,9 @@ class Observer:
         return tuple(found)
 
     def _is_budget_left(self, memory: QueueMemory) -> bool:
-        if memory.is_rolling or self._concurrent_rollouts <= 0:
+        if memory.rolling_since is not None or self._concurrent_rollouts <= 0:
             return True
-        rolling = sum(one.is_rolling for one in self._memories.values())
+        rolling = sum(one.rolling_since is not None for one in self._memories.values())
         return rolling < self._concurrent_rollouts
 
     async def _lost_workers(

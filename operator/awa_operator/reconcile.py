@@ -19,6 +19,7 @@ from awa_operator.metrics import Metrics
 from awa_operator.observe import Observer, QueueMemory
 from awa_operator.observed import Observed
 from awa_operator.plan import plan_queue
+from awa_operator.plan.events import ROLLOUT_COMPLETED
 from awa_operator.plan.status import invalid_status
 from awa_operator.report import Reporter
 
@@ -119,7 +120,7 @@ class Reconciler:
         figures = self._metrics.queues.of(*entry.key)
         figures.take_spec(observed.queue)
         figures.take_status(plan.status)
-        memory.is_rolling = any(one.reason == Reason.ROLLING_OUT for one in plan.status.conditions)
+        self._note_rollout(plan, memory)
         view = observed.signals
         if view is not None and isinstance(view.signals, Signals):
             found = view.signals
@@ -131,6 +132,17 @@ class Reconciler:
             if isinstance(action, CreateJob):
                 self._metrics.migration_attempts.labels(entry.identity).inc()
         self._note_database(entry.identity, observed, plan)
+
+    def _note_rollout(self, plan: Plan, memory: QueueMemory) -> None:
+        if any(one.reason == Reason.ROLLING_OUT for one in plan.status.conditions):
+            memory.rolling_since = memory.rolling_since or self._today()
+            return
+        if memory.rolling_since is not None and any(
+            one.reason == ROLLOUT_COMPLETED for one in plan.events
+        ):
+            took = (self._today() - memory.rolling_since).total_seconds()
+            self._metrics.rollout_duration.observe(max(took, 0.0))
+        memory.rolling_since = None
 
     def _note_database(self, identity: str, observed: Observed, plan: Plan) -> None:
         view = observed.database

@@ -9,7 +9,7 @@ UNIT_WIDTH, UNIT_HEIGHT, GAP = 44, 26, 8
 COLORS = ("#3274d9", "#e0762f", "#37872d", "#b6413e", "#8f3bb8", "#b8860b", "#1f9e9e", "#6e6e6e")
 FONT = "font-family='Helvetica,Arial,sans-serif'"
 SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""), (1e-3, "m"), (1e-6, "µ"))
-SHOWN_LEGENDS = 4
+LONGEST_LEGEND = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,10 @@ def picture(panels: Sequence[Drawn], start: float, end: float) -> str:
     """Return the picture of a dashboard between two moments."""
     width = max(x + w for x, _, w, _ in (panel.place for panel in panels)) * UNIT_WIDTH
     height = max(y + h for _, y, _, h in (panel.place for panel in panels)) * UNIT_HEIGHT
+    told = [
+        t for panel in panels for line in panel.lines for t, v in line.points if math.isfinite(v)
+    ]
+    start = max(start, min(told, default=start))
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' {FONT}>",
         f"<rect width='{width}' height='{height}' fill='#f4f5f5'/>",
@@ -72,6 +76,7 @@ def _graph(panel: Drawn, size: tuple[float, float], start: float, end: float) ->
         yield f"<line x1='{left}' x2='{right}' y1='{at}' y2='{at}' stroke='#e7e8e9'/>"
         words = shown(most * share, panel.unit)
         yield f"<text x='{left - 4}' y='{at + 4}' font-size='10' text-anchor='end'>{words}</text>"
+    legend_at: float = left
     for number, line in enumerate(panel.lines):
         color = COLORS[number % len(COLORS)]
         points = " ".join(
@@ -82,11 +87,18 @@ def _graph(panel: Drawn, size: tuple[float, float], start: float, end: float) ->
         )
         if points:
             yield f"<polyline points='{points}' fill='none' stroke='{color}' stroke-width='1.5'/>"
-        if number < SHOWN_LEGENDS:
-            at = left + number * (right - left) / SHOWN_LEGENDS
-            yield f"<rect x='{at}' y='{height - 14}' width='10' height='3' fill='{color}'/>"
-            legend = escape(line.legend[:22])
-            yield f"<text x='{at + 14}' y='{height - 9}' font-size='10'>{legend}</text>"
+        legend = line.legend[:LONGEST_LEGEND]
+        if legend_at + _width(legend) > right:
+            continue  # no room for more
+        yield f"<rect x='{legend_at}' y='{height - 14}' width='10' height='3' fill='{color}'/>"
+        words = escape(legend)
+        yield f"<text x='{legend_at + 14}' y='{height - 9}' font-size='10'>{words}</text>"
+        legend_at += _width(legend)
+
+
+def _width(legend: str) -> float:
+    """Return the room of a legend with its mark."""
+    return 24 + 6.2 * len(legend)
 
 
 def shown(value: float, unit: str) -> str:

@@ -11,6 +11,7 @@ from awa_operator.observed import Observed
 from awa_operator.plan.budget import budget_warning
 
 MAX_NOTE = 500
+ROLLOUT_COMPLETED = "RolloutCompleted"
 
 
 def plan_events(
@@ -61,7 +62,7 @@ def _of_migration(before: QueueStatus, after: QueueStatus) -> Iterator[EmitEvent
     was_rolling = rolling is not None and rolling.reason == Reason.ROLLING_OUT
     if was_rolling and ready is not None and ready.status == "True":
         words = f"Workers of {after.image} are rolled out"
-        yield EmitEvent(reason="RolloutCompleted", message=words)
+        yield EmitEvent(reason=ROLLOUT_COMPLETED, message=words)
 
 
 def _of_conditions(before: QueueStatus, after: QueueStatus) -> Iterator[EmitEvent]:
