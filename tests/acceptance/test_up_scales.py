@@ -1,6 +1,9 @@
 """`awa up` runs as many workers as the work needs, and takes none from under a running job."""
 
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from acceptance.commands import LIMIT
 from acceptance.manifests import fixed, scaled
@@ -37,6 +40,16 @@ def told_to_drain(said: str) -> set[str]:
     }
 
 
+def workers_of(pid: int) -> list[psutil.Process]:
+    """Return the processes below a command that are workers."""
+    found = []
+    for child in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "worker" in child.cmdline():
+                found.append(child)
+    return found
+
+
 async def test_a_queue_wakes_from_zero_grows_under_load_and_falls_asleep_again(
     start, make_project, client_of, workplace
 ):
@@ -46,9 +59,12 @@ async def test_a_queue_wakes_from_zero_grows_under_load_and_falls_asleep_again(
         await client.insert_many([{"place": str(workplace)}] * 6, kind="hold", queue="work")
         workers = set((await until_started(workplace, 6)).values())
         assert workers == {"work-1", "work-2", "work-3"}
+        assert workers_of(up.pid)
         (workplace / "release-all").touch()
         await ended(client, 6)
         up.until_said("work: 1 → 0 workers (idle)")
+        # Until it is gone it may still take a job, and nobody has to be woken.
+        up.until(lambda: not workers_of(up.pid), "the last worker is gone")
         await client.insert({}, kind="quick", queue="work")
         await ended(client, 7)
     assert up.said.count("work: 0 → ") == 2
