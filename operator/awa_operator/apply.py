@@ -147,8 +147,6 @@ class Executor:
         this.memory.applied_generation = int(body["metadata"].get("generation", 0))
         self._cache.put(DEPLOYMENTS, body)
         log.info("template applied", extra={"template": action.template_hash})
-        if this.observed.deployment is None:
-            raise LookAgain  # the count has its own writer; one status tells of both
 
     def _accepted(self, template_hash: str, this: Pass) -> None:
         this.memory.template_check = TemplateCheck(

@@ -33,7 +33,9 @@ def plan_queue(observed: Observed, now: datetime) -> Plan:
     migration = plan_migration(observed, template, usable, now)
     count = count_replicas(observed, template, migration, now)
     rollout = plan_rollout(observed, template, migration, count.desired, now)
-    scale = plan_scale(observed, count, now, is_moving=rollout.is_moving)
+    scale = plan_scale(
+        observed, count, now, is_moving=rollout.is_moving, is_applying=rollout.is_applying
+    )
     parts = Parts(
         template=template, usable=usable, migration=migration, rollout=rollout, scale=scale
     )

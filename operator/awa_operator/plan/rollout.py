@@ -46,6 +46,11 @@ class Rollout:
     is_rolled_out: bool = False
     is_moving: bool = False
 
+    @property
+    def is_applying(self) -> bool:
+        """Whether a template is applied in this pass, a new one or the live one once more."""
+        return any(isinstance(action, ApplyTemplate) for action in self.step.actions)
+
 
 def plan_rollout(
     observed: Observed, template: Template, migration: Migration, replicas: int, now: datetime
@@ -181,11 +186,9 @@ def _applied_again(
     """Return the live template once more: to undo a foreign edit, or to give up the count.
 
     The count is given up only when the scale manager has it too: a field that nobody owns would
-    fall back to its default. Where no other scaler works, this waits for the next template: the
-    scale manager takes the count with every change.
+    fall back to its default.
     """
-    is_shared = observed.queue.spec.scaling.mode == "External"
-    co_owned = is_shared and {TEMPLATE_MANAGER, SCALE_MANAGER} <= live.replicas_managers
+    co_owned = {TEMPLATE_MANAGER, SCALE_MANAGER} <= live.replicas_managers
     if not template.is_drifted and not co_owned:
         return None
     base = base_template(live, template.wanted)

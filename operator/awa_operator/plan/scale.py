@@ -94,8 +94,15 @@ def count_replicas(
     return _native(observed, spec, now) if spec is not None else _written(observed)
 
 
-def plan_scale(observed: Observed, count: Count, now: datetime, *, is_moving: bool) -> Scale:
-    """Return what is done about the count. `is_moving`: a new template is applied in this pass."""
+def plan_scale(
+    observed: Observed, count: Count, now: datetime, *, is_moving: bool, is_applying: bool
+) -> Scale:
+    """Return what is done about the count.
+
+    `is_moving`: a new template is applied in this pass; `is_applying`: that, or the live one again.
+    The count that a Deployment was made with stays its template's until it changes, a template
+    without a count is applied, or another scaler may come.
+    """
     live = observed.deployment
     change: SetReplicas | None = None
     actions: list[Action] = []
@@ -104,7 +111,8 @@ def plan_scale(observed: Observed, count: Count, now: datetime, *, is_moving: bo
             # Waking waits for the next pass, so that no pod of the old template comes up.
             change = None if _is_owned(live, count) else _taken_over(observed, live, count)
         else:
-            change = _change(observed, live, count)
+            must_own = is_applying or observed.queue.spec.scaling.mode == "External"
+            change = _change(observed, live, count, must_own=must_own)
     if change is not None:
         if 0 < change.after < change.before:
             selector = labels.selector(labels.worker_selector(observed.queue.metadata.name))
@@ -235,10 +243,13 @@ def _decided(observed: Observed, decision: Decision, spec: ScalingSpec) -> State
     return Statement(ConditionType.SCALING_ACTIVE, True, Reason.SCALING, words)
 
 
-def _change(observed: Observed, live: DeploymentView, count: Count) -> SetReplicas | None:
+def _change(
+    observed: Observed, live: DeploymentView, count: Count, *, must_own: bool
+) -> SetReplicas | None:
     """Return the write that makes count, ownership and the mark of a hold what they should be."""
     held = _held_replicas(live, count)
-    if live.replicas == count.desired and held == live.held_replicas and _is_owned(live, count):
+    is_owned = not must_own or _is_owned(live, count)
+    if live.replicas == count.desired and held == live.held_replicas and is_owned:
         return None
     manifest = render_replicas(observed.queue, count.desired, live.resource_version, held)
     return SetReplicas(
