@@ -94,17 +94,18 @@ async def test_the_second_request_stops_at_once():
 
 
 @pytest.fixture
-def stop_of_signals() -> Iterator[type[Stop]]:
+def signals_put_back() -> Iterator[None]:
     """Put the handlers of signals back at the end, whatever a test has done to them."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
-    yield Stop
+    yield
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
-async def test_each_signal_is_one_request(stop_of_signals):
-    stop = stop_of_signals()
+@pytest.mark.usefixtures("signals_put_back")
+async def test_each_signal_is_one_request():
+    stop = Stop()
     deliver_stop_signals(asyncio.get_running_loop(), stop.ask)
     os.kill(os.getpid(), signal.SIGTERM)
     await stop.drain.wait()
@@ -113,7 +114,8 @@ async def test_each_signal_is_one_request(stop_of_signals):
     await stop.at_once.wait()
 
 
-async def test_a_signal_to_a_child_that_still_is_a_copy_of_us_is_none_of_ours(stop_of_signals):
+@pytest.mark.usefixtures("signals_put_back")
+async def test_a_signal_to_a_child_that_still_is_a_copy_of_us_is_none_of_ours():
     # Ctrl-C goes to the whole group, also to what has been forked and is not another program yet.
     asked = []
     deliver_stop_signals(asyncio.get_running_loop(), lambda: asked.append("child or parent"))
@@ -121,6 +123,17 @@ async def test_a_signal_to_a_child_that_still_is_a_copy_of_us_is_none_of_ours(st
     os.kill(os.getpid(), signal.SIGINT)
     await eventually(lambda: asked, what="the signal to us is heard")
     assert len(asked) == 1
+
+
+@pytest.mark.usefixtures("signals_put_back")
+def test_a_signal_after_the_loop_was_closed_asks_nobody():
+    loop, asked = asyncio.new_event_loop(), []
+    deliver_stop_signals(loop, lambda: asked.append("too late"))
+    handler = signal.getsignal(signal.SIGTERM)
+    loop.close()
+    assert callable(handler)
+    handler(signal.SIGTERM, None)  # as if it had come while the loop was closing
+    assert asked == []
 
 
 def signal_a_copy(number: signal.Signals) -> None:

@@ -11,6 +11,8 @@ from support.postgres import FAST_SETTINGS, SUPERUSER, Database, Server
 from support.run import Run
 
 type MakeKubeDatabase = Callable[..., "KubeDatabase"]
+type OwnServer = Callable[[Cluster], "KubeDatabase"]
+"""Starts a server for a cluster's pods that a test may stop; returns a database of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import awa
-from cluster.databases import KubeDatabase, settings_for, start_for_pods
+from cluster.databases import KubeDatabase, OwnServer, settings_for, start_for_pods
 from cluster.handle import Cluster
 from support.engine import Engine
 from support.fleet.fleet import Fleet
@@ -19,7 +19,6 @@ from support.postgres import Connect, Database, Server
 from support.run import Run
 
 type MakeFleet = Callable[[Database], Fleet]
-type OwnServer = Callable[[Cluster], KubeDatabase]
 
 
 @pytest.fixture

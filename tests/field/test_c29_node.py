@@ -1,19 +1,19 @@
 """C29: a node that is lost holds no job up, and changes nothing when it comes back."""
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import awa
-from cluster.databases import KubeDatabase
+from cluster.databases import OwnServer
 from cluster.fixtures import MakeCluster
 from cluster.handle import Cluster, Namespace
 from cluster.images import Images
 from support.definitions import install_definition
-from support.holding import HOLD, Hold, has_ended, switchboard, until_started_is_known
+from support.holding import HOLD, has_ended, switchboard, until_started_is_known
 from support.operating import Site, operators, took
 from support.postgres import Connect
 from support.stories import WORKERS, apply_with, until_ready
@@ -21,8 +21,6 @@ from support.stories import WORKERS, apply_with, until_ready
 pytestmark = [pytest.mark.timeout(600), pytest.mark.kubernetes]
 
 IMAGE = "registry.example/c29-node:1"
-
-type OwnServer = Callable[[Cluster], KubeDatabase]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +53,7 @@ async def test_jobs_of_a_lost_node_run_elsewhere_in_seconds_and_its_return_chang
         worker = {"image": IMAGE, "concurrency": 1, "env": board.environment}
         apply_with(site, worker=worker, replicas=2)
         await until_ready(site, "mail")
-        job = await client.insert(Hold(), queue="mail")
+        job = await client.insert({}, kind="hold", queue="mail")
         (lost,) = await board.until(1)
         await until_started_is_known(await connect(database.dsn))
         kubelet.kill()

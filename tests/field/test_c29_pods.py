@@ -8,7 +8,7 @@ import pytest
 
 import awa
 from support.definitions import queue_definition
-from support.holding import HOLD, Hold, has_ended
+from support.holding import HOLD, has_ended
 from support.operating import site, took
 from support.stories import LIMIT, WORKERS, apply, image, pods, until_ready
 
@@ -26,7 +26,7 @@ async def test_a_pod_that_is_deleted_during_its_imports_is_gone_at_once_and_clai
     slow = image(1, SLOW_IMPORT, "c29-import")
     apply(worker={"image": slow, "env": board.environment}, replicas=1)
     (call,) = await board.until(1)
-    job = await pod_client.insert(Hold(), queue="mail")
+    job = await pod_client.insert({}, kind="hold", queue="mail")
     began = time.monotonic()
     await asyncio.to_thread(site.namespace.kubectl, "delete", f"pod/{call.pod}")
     # Its grace period is half a minute and more; that is how long a lost signal would take.
@@ -60,7 +60,7 @@ async def test_fewer_pods_are_the_idle_ones_gone_and_no_job_is_interrupted(
     apply(worker=worker, scaling=scaling, replicas=None)
     await until_ready(site, "mail")
     for _ in range(4):
-        await pod_client.insert(Hold(), queue="mail")
+        await pod_client.insert({}, kind="hold", queue="mail")
     calls = await board.until(4)
     assert len({call.pod for call in calls}) == 4, "each of them has one"
 

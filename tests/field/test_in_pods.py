@@ -11,7 +11,7 @@ import pytest
 
 import awa
 from support.definitions import queue_definition
-from support.holding import HOLD, Deaf, Hold, Stuck, has_ended, until_started_is_known
+from support.holding import HOLD, has_ended, until_started_is_known
 from support.operating import site, took
 from support.stories import WORKERS, apply, apply_with, image, until_ready
 
@@ -60,7 +60,7 @@ async def test_c02_handlers_that_end_while_the_database_is_away_are_published_on
     await until_ready(site, "mail")
     async with awa.AsyncClient(database.dsn) as client:
         for _ in range(MANY):
-            await client.insert(Hold(), queue="mail")
+            await client.insert({}, kind="hold", queue="mail")
         calls = await board.until(MANY)
 
         await asyncio.to_thread(database.database.server.stop)
@@ -84,7 +84,7 @@ async def test_c03_a_pod_that_was_suspended_cannot_end_what_another_has_done(
     worker = {"image": image(1, HOLD, "hold"), "concurrency": 1, "env": env}
     apply(worker=worker, replicas=2)
     await until_ready(site, "mail")
-    job = await pod_client.insert(Hold(), queue="mail")
+    job = await pod_client.insert({}, kind="hold", queue="mail")
     (first,) = await board.until(1)
     await until_started_is_known(await connect(kube_database.dsn))
     frozen.extend(processes_of(first.pod))
@@ -103,7 +103,7 @@ async def test_c03_a_pod_that_was_suspended_cannot_end_what_another_has_done(
     await board.until_gone(first)
     # It works again, under another name: both pods have a job at the same time.
     for _ in range(2):
-        await pod_client.insert(Hold(), queue="mail")
+        await pod_client.insert({}, kind="hold", queue="mail")
     *_, third, fourth = await board.until(4)
     assert {third.pod, fourth.pod} == {first.pod, second.pod}
     assert await pod_client.get_job(job.id) == done
@@ -116,7 +116,7 @@ async def test_c04_a_container_that_starts_again_does_not_shield_what_it_had(
     worker = {"image": image(1, HOLD, "hold"), "env": board.environment}
     apply(worker=worker, replicas=1)
     await until_ready(site, "mail")
-    job = await pod_client.insert(Hold(), queue="mail")
+    job = await pod_client.insert({}, kind="hold", queue="mail")
     (first,) = await board.until(1)
     killed = time.monotonic()
     for one in processes_of(first.pod):
@@ -139,8 +139,8 @@ async def test_c16_handlers_that_do_not_stop_end_with_their_pod_and_start_after_
     }  # fmt: skip
     apply(worker=worker, replicas=1)
     await until_ready(site, "mail")
-    for args in (Deaf(), Stuck()):
-        await pod_client.insert(args, queue="mail")
+    for kind in ("deaf", "stuck"):
+        await pod_client.insert({}, kind=kind, queue="mail")
     old = await board.until(2)
     began = time.monotonic()
     await asyncio.to_thread(site.namespace.kubectl, "delete", f"pod/{old[0].pod}")

@@ -74,23 +74,8 @@ def stuck(job: awa.Job[Stuck]) -> None:
         line.sendall(f"{{job.id}} {{os.environ['AWA_POD_NAME']}}\\n".encode())
         line.recv(1)
 """
-"""Jobs that call and end when they are let go: one as others do, one that cannot be cancelled, and
-one that holds a thread."""
-
-
-@dataclass
-class Hold:
-    pass
-
-
-@dataclass
-class Deaf:
-    pass
-
-
-@dataclass
-class Stuck:
-    pass
+"""Kinds `hold`, `deaf` and `stuck`: jobs that call and end when they are let go: as others do, one
+that cannot be cancelled, and one that holds a thread."""
 
 
 @dataclass(slots=True)

@@ -52,11 +52,6 @@ async def note(job: awa.Job[Note]) -> None:
 
 
 @dataclass
-class Note:
-    number: int
-
-
-@dataclass
 class Traffic:
     """Jobs that come in all the time, and what the handlers say themselves that they ran."""
 
@@ -69,7 +64,7 @@ class Traffic:
     async def flow(self) -> None:
         """Enqueue until it is over, so that a few jobs are always in hand."""
         while not self.is_over:
-            job = await self.client.insert(Note(len(self.ids)), queue="mail")
+            job = await self.client.insert({"number": len(self.ids)}, kind="note", queue="mail")
             self.ids.append(job.id)
             await eventually(self._is_room, LIMIT, what="workers go on")
 

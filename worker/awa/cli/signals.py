@@ -16,6 +16,8 @@ class _Loop(Protocol):
 
     def add_signal_handler(self, sig: int, callback: Callable[..., object]) -> None: ...
 
+    def is_closed(self) -> bool: ...
+
     def call_soon_threadsafe(self, callback: Callable[..., object]) -> object: ...
 
 
@@ -34,7 +36,8 @@ def deliver_stop_signals(loop: _Loop, ask_to_stop: Callable[[], None]) -> None:
     """
 
     def ask(number: int, frame: object) -> None:
-        loop.call_soon_threadsafe(ask_to_stop)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(ask_to_stop)
 
     numbers = tuple(_stop_signals())
     # Held back meanwhile: one that came in the middle would be noted and delivered, so twice.
