@@ -3006,11 +3006,10 @@ CREATE FUNCTION awa.wake(p_queue_id integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
 begin
-    -- Conditions are cheap expressions here, statements are not.
-    if not pg_try_advisory_lock(hashtext('awa'), 1000000 + p_queue_id) then
+    -- Tried and given back in one expression: other producers who look meanwhile would take this lock for a sleeper's.
+    if (case when pg_try_advisory_lock(hashtext('awa'), 1000000 + p_queue_id)
+             then not pg_advisory_unlock(hashtext('awa'), 1000000 + p_queue_id) else true end) then
         perform pg_notify('awa:' || p_queue_id, '');
-    elsif not pg_advisory_unlock(hashtext('awa'), 1000000 + p_queue_id) then
-        raise exception 'the lock of queue % got lost', p_queue_id;
     end if;
 end $$;
 

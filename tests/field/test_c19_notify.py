@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import pytest
@@ -46,24 +47,27 @@ async def sleeper(engine):
 
 
 async def test_producers_beside_a_busy_worker_hardly_notify(fleet, heard):
-    # The worker has work in hand all the time, so it never sleeps.
-    await fleet.client.insert_many([Task(f"z{n}", "nap") for n in range(3000)], queue=QUEUE)
-    await fleet.embedded("w", max_workers=16)
-    await eventually(lambda: len(fleet.completions()) > 300, timedelta(seconds=20))
-    before = len(await heard())
+    async def produce(name: str, client: awa.AsyncClient) -> None:
+        for number in range(60):
+            async with client.transaction() as transaction:
+                await transaction.insert(Task(f"{name}-{number}", "nap"), queue=QUEUE)
+                await transaction.execute("select pg_sleep(0.01)")
 
-    async def produce(name: str) -> None:
-        async with awa.AsyncClient(fleet.dsn, 1) as client:
+    async with AsyncExitStack() as open_clients:
+        clients = [
+            await open_clients.enter_async_context(awa.AsyncClient(fleet.dsn, 1)) for _ in range(16)
+        ]
+        for client in clients:
             await client.queue_counts()
-            for number in range(60):
-                async with client.transaction() as transaction:
-                    await transaction.insert(Task(f"{name}-{number}", "nap"), queue=QUEUE)
-                    await transaction.execute("select pg_sleep(0.01)")
-
-    async with asyncio.TaskGroup() as producers:
-        for number in range(16):
-            producers.create_task(produce(f"p{number}"))
-    sent = len(await heard()) - before
+        # The worker has work in hand all the time, so it never sleeps.
+        await fleet.client.insert_many([Task(f"z{n}", "nap") for n in range(3000)], queue=QUEUE)
+        await fleet.embedded("w", max_workers=16)
+        await eventually(lambda: len(fleet.completions()) > 300, timedelta(seconds=20))
+        before = len(await heard())
+        async with asyncio.TaskGroup() as producers:
+            for number, client in enumerate(clients):
+                producers.create_task(produce(f"p{number}", client))
+        sent = len(await heard()) - before
     assert sent <= 16 * 60 // 100
     await fleet.quiet(seconds=60)
     assert len(fleet.completions()) == 3000 + 16 * 60

@@ -14,11 +14,10 @@ create function {schema}.wake(p_queue_id integer) returns void
 language plpgsql volatile
 as $$
 begin
-    -- Conditions are cheap expressions here, statements are not.
-    if not pg_try_advisory_lock(hashtext('{schema_name}'), 1000000 + p_queue_id) then
+    -- Tried and given back in one expression: other producers who look meanwhile would take this lock for a sleeper's.
+    if (case when pg_try_advisory_lock(hashtext('{schema_name}'), 1000000 + p_queue_id)
+             then not pg_advisory_unlock(hashtext('{schema_name}'), 1000000 + p_queue_id) else true end) then
         perform pg_notify('{schema_name}:' || p_queue_id, '');
-    elsif not pg_advisory_unlock(hashtext('{schema_name}'), 1000000 + p_queue_id) then
-        raise exception 'the lock of queue % got lost', p_queue_id;
     end if;
 end $$;
 

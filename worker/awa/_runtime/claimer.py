@@ -1,9 +1,10 @@
 """Getting jobs: places first, then one call, then hand over; and knowing when to wait for what.
 
 Nothing visible does not mean nothing there: numbers may be drawn whose transaction is still open.
-Then the claimer asks again soon, at growing intervals up to the poll interval. Only when nothing is
-on its way does it sleep until it is notified. A claim whose answer is lost is given back by its
-token.
+Then the claimer asks again soon, at growing intervals up to the poll interval. It asks producers to
+notify it only when nothing is on its way, or when what is on its way takes longer than a moment: a
+worker that keeps up with busy producers counts as awake. A claim whose answer is lost is given back
+by its token.
 """
 
 import asyncio
@@ -29,6 +30,8 @@ log = logging.getLogger("awa.claimer")
 
 BUSY_SECONDS = 0.05
 """After so long without a pause the worker counts as awake and producers stop notifying."""
+BRIEF_PAUSES = 3
+"""So many looks in a row, 1, 2 and 4 ms apart, may find jobs only on their way without a pause."""
 LONGEST_SLEEP_SECONDS = 5.0
 """How long a worker that is notified sleeps all the same: a net under everything else."""
 
@@ -170,15 +173,16 @@ class Claimer(Service):
 
     async def _rest(self, in_flight: bool) -> None:
         """Wait for a reason to look again."""
-        self._busy_since = None
         wake = self._listener.wake
-        if not self._listener.asleep and await self._listener.sleep():
-            wake.clear()
-            return  # look once more now that producers see us sleep
+        if not (in_flight and self._empty < BRIEF_PAUSES):
+            self._busy_since = None
+            if not self._listener.asleep and await self._listener.sleep():
+                wake.clear()
+                return  # look once more now that producers see us sleep
         self._empty += 1
         poll = self._settings.poll_interval.total_seconds()
         if in_flight:
-            limit = min(poll, 0.001 * 2 ** min(self._empty, 20))
+            limit = min(poll, 0.001 * 2 ** min(self._empty - 1, 20))
         else:
             limit = LONGEST_SLEEP_SECONDS if self._listener.asleep else poll
         await self._wait(wake, limit)
