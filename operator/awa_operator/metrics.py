@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 from awa.manifest import Queue, QueueStatus
 from awa_operator import __version__
 from awa_operator.observed import DatabaseProblem
+from awa_operator.work_queue import Result
 
 PREFIX = "awa_operator"
 _FAST = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -159,12 +160,12 @@ class Metrics:
         self.workqueue_wait.observe(waited_seconds)
         self.workqueue_depth.set(depth)
 
-    def ended(self, took_seconds: float, waited_seconds: float, *, failed: bool) -> None:
-        """Note that a key has run, and how long it had waited before that."""
-        self.reconcile_total.labels("error" if failed else "success").inc()
+    def ended(self, took_seconds: float, waited_seconds: float, result: Result) -> None:
+        """Note that a key has run, with what result, and how long it had waited before that."""
+        self.reconcile_total.labels(result).inc()
         self.reconcile_duration.observe(took_seconds)
         self.reconcile_latency.observe(waited_seconds + took_seconds)
-        if failed:
+        if result != "success":
             self.workqueue_retries.inc()
 
     def leading(self, leads: bool) -> None:
@@ -187,7 +188,11 @@ class Metrics:
         self.watch_last_event.labels(resource).set(at.timestamp())
 
     def _declare_process(self) -> None:
-        self.reconcile_total = self._counter("reconcile", "Reconciles by result.", ["result"])
+        self.reconcile_total = self._counter(
+            "reconcile",
+            "Reconciles by result: success, conflict (something changed meanwhile) or error.",
+            ["result"],
+        )
         self.reconcile_duration = self._histogram(
             "reconcile_duration_seconds", "How long a reconcile takes.", [], _FAST
         )

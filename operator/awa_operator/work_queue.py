@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
+from typing import Literal, Protocol
 
 from awa_operator.errors import ApiConflict, ApiTooManyRequests, NotLeading
 
@@ -138,14 +138,18 @@ class Schedule[K: Hashable]:
             heapq.heappop(self._dues)
 
 
+type Result = Literal["success", "conflict", "error"]
+"""How a run ended. A conflict is no fault: something changed meanwhile, so it starts again."""
+
+
 class QueueNotes(Protocol):
     """What a work queue tells to whoever measures it."""
 
     def started(self, waited_seconds: float, depth: int) -> None:
         """Tell that a key began to run after a wait in line."""
 
-    def ended(self, took_seconds: float, waited_seconds: float, *, failed: bool) -> None:
-        """Tell that a key has run, and how long it had waited before that."""
+    def ended(self, took_seconds: float, waited_seconds: float, result: Result) -> None:
+        """Tell that a key has run, with what result, and how long it had waited before that."""
 
 
 class WorkQueue[K: Hashable]:
@@ -287,7 +291,7 @@ class WorkQueue[K: Hashable]:
             self._last_end = now
             failures = self._schedule.end(key, now, failed=error is not None)
             if self._notes is not None:
-                self._notes.ended(now - began, waited, failed=error is not None)
+                self._notes.ended(now - began, waited, _result_of(error))
         if error is not None:
             self._retry(key, error, failures)
         elif again is not None:
@@ -310,3 +314,9 @@ class WorkQueue[K: Hashable]:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)
         self._changed.set()
+
+
+def _result_of(error: Exception | None) -> Result:
+    if error is None:
+        return "success"
+    return "conflict" if isinstance(error, ApiConflict) else "error"

@@ -101,8 +101,8 @@ def next_attempt(
         schema = Statement(ConditionType.SCHEMA_MIGRATED, False, reason, words)
         step = Step(progressing=waiting)
         return Migration(step=step, status=status, schema=schema, holds_workers=True)
-    name = job_name(group.identity_of(observed), group.next_number(observed))
     number = group.next_number(observed)
+    name = job_name(group.identity_of(observed), number)
     manifest = render_migration_job(observed.queue, number, attempt, group.members(observed))
     create = CreateJob(manifest=manifest, name=name, target_hash=target_hash(observed.queue))
     words = f"Attempt {attempt} runs in Job {name}"

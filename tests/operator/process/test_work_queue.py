@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from awa_operator.errors import ApiConflict, ApiTooManyRequests
-from awa_operator.work_queue import Backoff, WorkQueue
+from awa_operator.work_queue import Backoff, Result, WorkQueue
 from support.waiting import eventually
 
 FAST = Backoff(timedelta(milliseconds=20), timedelta(milliseconds=100))
@@ -89,6 +89,21 @@ async def test_a_conflict_is_tried_again_at_once():
     async with running(work, backoff=slow) as queue:
         queue.add("a")
         await eventually(lambda: work.ended == ["a", "a"])
+
+
+async def test_a_conflict_does_not_count_as_an_error():
+    results: list[Result] = []
+
+    class Notes:
+        def started(self, waited_seconds: float, depth: int) -> None: ...
+
+        def ended(self, took_seconds: float, waited_seconds: float, result: Result) -> None:
+            results.append(result)
+
+    work = Work(errors=[ApiConflict("a", status=409), RuntimeError("one")])
+    async with running(work, notes=Notes()) as queue:
+        queue.add("a")
+        await eventually(lambda: results == ["conflict", "error", "success"])
 
 
 async def test_a_server_that_asks_for_patience_gets_it():

@@ -96,6 +96,7 @@ TEXTS = {
         [
             {"limits": {"cpu": "fast"}},
             {"limits": {"cpu": -1}},
+            {"limits": {"cpu": 0.5}},
             {"limits": {"cpu": True}},
             {"limits": {"cpu": ""}},
             {"limits": {"": 1}},

@@ -41,14 +41,14 @@ def _count_or_percent(value: object) -> int | str:
     )
 
 
-def _quantity(value: object) -> int | float | str:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and 0 <= value < 1e18:  # type: ignore[operator]
-        return value  # type: ignore[return-value]
+def _quantity(value: object) -> int | str:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**18:
+        return value
     if isinstance(value, str) and len(value) <= MAX_ITEMS and re.match(QUANTITY, value):
         return value
     raise PydanticCustomError(
-        "quantity", "must be a quantity of Kubernetes, such as 500m, 2 or 128Mi"
+        "quantity",
+        'must be a quantity of Kubernetes, such as 500m, 2 or 128Mi, a fraction in quotes: "0.5"',
     )
 
 
@@ -88,7 +88,7 @@ CountOrPercent = Annotated[
     ),
 ]
 Quantity = Annotated[
-    int | float | str,
+    int | str,
     PlainValidator(_quantity),
     WithJsonSchema(
         {
