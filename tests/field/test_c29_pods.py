@@ -8,7 +8,7 @@ import pytest
 
 import awa
 from support.definitions import queue_definition
-from support.holding import HOLD, has_ended
+from support.holding import HOLD, Call, has_ended
 from support.operating import site, took
 from support.stories import LIMIT, WORKERS, apply, image, pods, until_ready
 
@@ -49,36 +49,16 @@ async def test_fewer_pods_are_the_idle_ones_gone_and_no_job_is_interrupted(
     site, image, apply, board, pod_client
 ):
     await site.start().until_leads()
-    at_once = {"stabilizationWindowSeconds": 0, "policies": [
-        {"type": "Percent", "value": 100, "periodSeconds": 1}
-    ]}  # fmt: skip
-    scaling = {
-        "mode": "Native", "minReplicas": 1, "maxReplicas": 4, "targetJobsPerReplica": 1,
-        "pollIntervalSeconds": 1, "behavior": {"scaleDown": at_once, "scaleUp": at_once},
-    }  # fmt: skip
-    worker = {"image": image(1, HOLD, "hold"), "concurrency": 1, "env": board.environment}
-    apply(worker=worker, scaling=scaling, replicas=None)
-    await until_ready(site, "mail")
-    for _ in range(4):
-        await pod_client.insert({}, kind="hold", queue="mail")
-    calls = await board.until(4)
-    assert len({call.pod for call in calls}) == 4, "each of them has one"
-
-    def are_ready() -> bool:
-        return site.get("deployment", "mail-worker")["status"].get("readyReplicas") == 4
-
-    # Kubernetes takes pods that are not ready first, whatever their cost.
-    await site.until(are_ready, LIMIT, "all are ready")
-    # The oldest pod is the last one that it would take of itself.
+    scales(apply, image(1, HOLD, "hold"), board)
+    calls = await each_pod_has_a_job(site, board, pod_client)
+    # The oldest pod is the last one that Kubernetes would take of itself.
     born = {
         one["metadata"]["name"]: one["metadata"]["creationTimestamp"]
         for one in site.list("pods", WORKERS)
     }
     by_age = sorted(calls, key=lambda call: born[call.pod])
     idle, busy = by_age[:2], by_age[2:]
-    for call in idle:
-        call.release()
-        await has_ended(pod_client, call.job)
+    await end(idle, pod_client)
 
     def are_two() -> bool:
         return len(pods(site)) == 2
@@ -90,7 +70,70 @@ async def test_fewer_pods_are_the_idle_ones_gone_and_no_job_is_interrupted(
         if "deletionTimestamp" not in one["metadata"]
     }
     assert left == {call.pod for call in busy}
-    for call in busy:
-        call.release()
-        assert (await has_ended(pod_client, call.job)).output == {"pod": call.pod}
+    await end(busy, pod_client)
     assert board.calls == calls
+
+
+async def test_fewer_pods_in_the_middle_of_a_rollout_interrupt_no_job(
+    site, image, apply, board, pod_client
+):
+    await site.start().until_leads()
+    first, second = image(1, HOLD, "hold"), image(2, HOLD, "hold")
+    scales(apply, first, board)
+    calls = await each_pod_has_a_job(site, board, pod_client)
+    scales(apply, second, board)
+
+    def has_begun() -> bool:
+        return second in pods(site).values()
+
+    await site.until(has_begun, LIMIT, "new pods come")
+    idle, busy = calls[:2], calls[2:]
+    await end(idle, pod_client)
+
+    def are_two_new_ones() -> bool:
+        found = site.get("deployment", "mail-worker")
+        wanted, status = found["spec"]["replicas"], found["status"]
+        return wanted == 2 == status.get("readyReplicas") and set(pods(site).values()) == {second}
+
+    await site.until(are_two_new_ones, LIMIT, "two new pods serve, the old ones end")
+    assert [call.ended for call in busy] == [None, None]
+    await end(busy, pod_client)
+    assert board.calls == calls
+
+
+def scales(apply, image: str, board) -> None:
+    """Apply a Queue with as many workers as jobs, up to four, that are given time to end."""
+    at_once = {"stabilizationWindowSeconds": 0, "policies": [
+        {"type": "Percent", "value": 100, "periodSeconds": 1}
+    ]}  # fmt: skip
+    scaling = {
+        "mode": "Native", "minReplicas": 1, "maxReplicas": 4, "targetJobsPerReplica": 1,
+        "pollIntervalSeconds": 1, "behavior": {"scaleDown": at_once, "scaleUp": at_once},
+    }  # fmt: skip
+    worker = {
+        "image": image, "concurrency": 1, "drainTimeoutSeconds": 300, "env": board.environment,
+    }  # fmt: skip
+    apply(worker=worker, scaling=scaling, replicas=None)
+
+
+async def each_pod_has_a_job(site, board, client) -> list[Call]:
+    """Have four ready pods with a job each; return what they run."""
+    await until_ready(site, "mail")
+    for _ in range(4):
+        await client.insert({}, kind="hold", queue="mail")
+    calls: list[Call] = await board.until(4)
+    assert len({call.pod for call in calls}) == 4, "each of them has one"
+
+    def are_ready() -> bool:
+        return site.get("deployment", "mail-worker")["status"].get("readyReplicas") == 4
+
+    # Kubernetes takes pods that are not ready first, whatever their cost.
+    await site.until(are_ready, LIMIT, "all are ready")
+    return calls
+
+
+async def end(calls: list[Call], client) -> None:
+    """Let handlers go on; their jobs are done by the pods that began them."""
+    for call in calls:
+        call.release()
+        assert (await has_ended(client, call.job)).output == {"pod": call.pod}
