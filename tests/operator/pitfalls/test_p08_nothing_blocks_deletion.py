@@ -9,7 +9,8 @@ from support.operating import Site
 
 pytestmark = pytest.mark.timeout(300)
 
-SOON = timedelta(seconds=15)
+AT_ONCE = timedelta(seconds=5)
+COLLECTED = timedelta(seconds=15)
 
 
 async def settled(site: Site, database):
@@ -33,8 +34,10 @@ async def test_p08_a_queue_goes_with_its_workers_whether_the_operator_runs_or_no
     if not runs:
         operator.kill()
     await delete(site, "queues.awa.dev/mail")
-    await site.until(lambda: not site.get("queues.awa.dev", "mail"), SOON, "the Queue went")
-    await site.until(lambda: not site.get("deployment", "mail-worker"), SOON, "and its Deployment")
+    await site.until(lambda: not site.get("queues.awa.dev", "mail"), AT_ONCE, "the Queue went")
+    await site.until(
+        lambda: not site.get("deployment", "mail-worker"), COLLECTED, "and its Deployment"
+    )
 
 
 async def test_p08_a_queue_goes_when_its_secret_and_its_database_went_first(
@@ -46,7 +49,7 @@ async def test_p08_a_queue_goes_when_its_secret_and_its_database_went_first(
     with database.server.admin() as admin:
         admin.execute(f'drop database "{database.name}" with (force)')
     await delete(site, "queues.awa.dev/mail")
-    await site.until(lambda: not site.get("queues.awa.dev", "mail"), SOON, "the Queue went")
+    await site.until(lambda: not site.get("queues.awa.dev", "mail"), AT_ONCE, "the Queue went")
 
 
 @pytest.mark.parametrize("runs", [True, False])
