@@ -10,7 +10,7 @@ BENCH ?=
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system-packages lock fmt lint types generate verify test test-fast soak bench bench-kube \
+.PHONY: help setup system-packages lock fmt lint types generate verify test test-fast soak soak-kube bench bench-kube \
     demo build clean
 
 help: ## list the targets
@@ -78,6 +78,9 @@ test-kube: setup system-packages ## the tests on a cluster; KUBERNETES=1.34 take
 
 soak: setup ## randomised proof of the queue for MINUTES=10
 	$(PYTHON) -m bench.soak --minutes $(MINUTES)
+
+soak-kube: setup system-packages ## the same on a cluster: pods, API server, node and rollouts
+	$(PYTHON) -m bench.soak_kube --minutes $(MINUTES)
 
 bench: setup ## measure against the baseline; BENCH=throughput REPS=5; BENCH="--help"
 	$(PYTHON) -m bench $(BENCH) $(if $(REPS),--reps $(REPS))

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from cluster.errors import ClusterError
 
 # Images are large, and the machine may have much to do.
@@ -79,3 +81,15 @@ class Warden:
                 heard = json.loads(answer.readline() or "{}")
         if "done" not in heard:
             raise ClusterError(f"{what} {part}{path}: {heard.get('failed', 'no answer')}")
+
+
+def processes_of(pod: str) -> list[psutil.Process]:
+    """Return the processes of a worker's pod; a container's are the machine's."""
+    return [one for one in psutil.process_iter() if _variables(one).get("AWA_POD_NAME") == pod]
+
+
+def _variables(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return {}

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 import awa
+from cluster.faults import processes_of
 from support.definitions import queue_definition
 from support.holding import HOLD, has_ended, until_started_is_known
 from support.operating import site, took
@@ -25,18 +26,6 @@ QUICK = {
     "AWA_HEARTBEAT_STALENESS_SECONDS": "5",
     "AWA_RESCUE_INTERVAL_SECONDS": "0.5",
 }
-
-
-def processes_of(pod: str) -> list[psutil.Process]:
-    """Return the processes of a worker's pod; a container's are the machine's."""
-    return [one for one in psutil.process_iter() if _variables(one).get("AWA_POD_NAME") == pod]
-
-
-def _variables(process: psutil.Process) -> dict[str, str]:
-    try:
-        return process.environ()
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return {}
 
 
 @pytest.fixture

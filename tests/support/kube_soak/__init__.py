@@ -1,0 +1,1 @@
+"""A randomised proof on a cluster: jobs flow while everything around them fails."""
