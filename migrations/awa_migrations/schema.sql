@@ -226,6 +226,48 @@ begin
     return greatest(1, p_priority - floor(greatest(0, extract(epoch from clock_timestamp() - p_head)) / p_interval));
 end $$;
 
+-- Name: arrive_v1(boolean); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.arrive_v1(p_anyway boolean DEFAULT false, OUT incarnation integer, OUT moved boolean, OUT raised integer, OUT holes bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+    v_known "awa".incarnations;
+    v_now record := "awa".cluster_now();
+    v_fit bigint;
+begin
+    perform "awa".require_own_transaction('arrive');
+    for v_look in 1 .. 2 loop
+        select * into v_known from "awa".incarnations i order by i.incarnation desc limit 1;
+        v_fit := "awa".fit_of(v_now.system_identifier, v_known.mark);
+        incarnation := v_known.incarnation;
+        moved := p_anyway or v_known.system_identifier is distinct from v_now.system_identifier
+            or v_known.timeline is distinct from v_now.timeline
+            or pg_sequence_last_value('"awa".sequences_fit') is distinct from v_fit;
+        raised := 0;
+        holes := 0;
+        if not moved then
+            perform set_config('awa_cluster.awa', 'settled', false);
+            return;
+        end if;
+        -- Held from the first look on, so that the second is the one that counts.
+        perform pg_advisory_xact_lock(hashtext('awa'), -3);
+    end loop;
+    -- Claim sessions do not wait for the disk; this has to reach it.
+    perform set_config('synchronous_commit', 'on', true);
+    raised := "awa".raise_sequences(v_fit, p_anyway);
+    perform setval('"awa".claim_id', coalesce(pg_sequence_last_value('"awa".claim_id'), 0) + 4294967296);
+    holes := "awa".bind_holes(pg_current_xact_id());
+    incarnation := incarnation + 1;
+    insert into "awa".incarnations (incarnation, system_identifier, timeline, mark)
+    values (incarnation, v_now.system_identifier, v_now.timeline, v_known.mark);
+    perform set_config('awa_cluster.awa', 'settled', false);
+end $$;
+
 -- Name: as_ranges(awa.claimed); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.as_ranges(p_bodies awa.claimed) RETURNS int8multirange
@@ -356,6 +398,33 @@ CREATE FUNCTION awa.backoff(p_attempt integer) RETURNS interval
     AS $$
 begin
     return make_interval(secs => least(86400, power(2, least(p_attempt, 20)) * (1 + random() * 0.25)));
+end $$;
+
+-- Name: bind_holes(xid8); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.bind_holes(p_bound xid8) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+declare
+    v_lane integer;
+    v_look "awa".lane_look;
+    v_holes int8multirange;
+    v_count bigint;
+begin
+    select coalesce(sum("awa".size_of(h.holes)), 0) into v_count from "awa".lane_holes h;
+    update "awa".lane_holes set bound = p_bound;
+    for v_lane in select lane_id from "awa".lanes where queue is not null order by lane_id loop
+        perform pg_advisory_xact_lock(hashtext('awa'), v_lane);
+        v_look := "awa".cursor_of(v_lane, "awa".current_slot());
+        v_holes := v_look.holes_old + v_look.holes_new;
+        continue when isempty(v_holes);
+        v_count := v_count + "awa".size_of(v_holes);
+        insert into "awa".claim_batches (claim_id, token, worker_id, claimed_at, next_seq, lane_id, slot, items, holes_old,
+                                            bound_old)
+        values (nextval('"awa".claim_id'), 0, 0, clock_timestamp(), v_look.next_seq, v_lane, "awa".current_slot(), '{}',
+                v_holes, p_bound);
+    end loop;
+    return v_count;
 end $$;
 
 -- Name: bodies_in(integer, smallint[], int8multirange, bigint, int8multirange, integer); Type: FUNCTION; Schema: awa; Owner: -
@@ -505,6 +574,22 @@ begin
     end if;
 end $$;
 
+-- Name: check_sequences(); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.check_sequences() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+    v_fit bigint;
+begin
+    select "awa".fit_of(c.system_identifier, i.mark) into v_fit
+      from "awa".cluster_now() c, "awa".incarnations i order by i.incarnation desc limit 1;
+    if pg_sequence_last_value('"awa".sequences_fit') is distinct from v_fit then
+        perform "awa".raise_sequences(v_fit, false);
+    end if;
+    perform set_config('awa_cluster.awa', 'fits', false);
+end $$;
+
 -- Name: claim_batches; Type: TABLE; Schema: awa; Owner: -
 
 CREATE TABLE awa.claim_batches (
@@ -572,6 +657,9 @@ begin
     if not exists (select from "awa".runtime_instances where worker_id = p_worker and dead_at is null) then
         raise exception 'worker % is not registered or has been declared dead', p_worker
             using errcode = 'AWA01', hint = 'register again under a new identity';
+    end if;
+    if current_setting('awa_cluster.awa', true) is distinct from 'settled' then
+        perform "awa".require_settled();
     end if;
     v_end.in_flight := false;
     for v_lane in
@@ -662,6 +750,20 @@ begin
     select c.claim_id, c.items from "awa".claim_closures c
      where c.slot = any (p_slots) and c.claim_id = any (p_claims)
        and c.outcome in ('retried', 'snoozed', 'failed', 'returned');
+end $$;
+
+-- Name: cluster_now(); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.cluster_now(OUT system_identifier bigint, OUT timeline integer) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+begin
+    system_identifier := (select c.system_identifier from pg_control_system() c);
+    timeline := ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer;
+exception when insufficient_privilege or feature_not_supported then
+    -- Some hosted servers keep this to themselves; there only the mark of the rows tells.
+    system_identifier := 0;
+    timeline := 0;
 end $$;
 
 -- Name: copy_grants(text, text); Type: FUNCTION; Schema: awa; Owner: -
@@ -850,6 +952,9 @@ CREATE FUNCTION awa.draw(p_sequence regclass, p_count integer) RETURNS bigint[]
 declare
     v_xid constant xid8 := pg_current_xact_id();
 begin
+    if (current_setting('awa_cluster.awa', true) <> '') is not true then
+        perform "awa".check_sequences();
+    end if;
     if p_count = 1 then
         return array[nextval(p_sequence)];
     end if;
@@ -1294,6 +1399,15 @@ begin
     end if;
 end $$;
 
+-- Name: fit_of(bigint, bigint); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.fit_of(p_system_identifier bigint, p_mark bigint) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+begin
+    return greatest(1, hashtextextended(format('%s:%s', p_system_identifier, p_mark), 0) & 9223372036854775807);
+end $$;
+
 -- Name: get_job_v1(bigint); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.get_job_v1(p_id bigint) RETURNS SETOF awa.job_row
@@ -1659,6 +1773,9 @@ begin
         return;
     end if;
     perform "awa".check_lane(p_queue, p_priority);
+    if (current_setting('awa_cluster.awa', true) <> '') is not true then
+        perform "awa".check_sequences();
+    end if;
     insert into "awa".queue_meta (queue) values (p_queue) on conflict do nothing;
     perform pg_advisory_xact_lock(hashtext('awa'), 0);
     if not exists (select from "awa".lanes l where l.queue = p_queue and l.priority = p_priority) then
@@ -2032,6 +2149,40 @@ begin
     return v_move;
 end $$;
 
+-- Name: numbers_in_use(); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.numbers_in_use() RETURNS TABLE(sequence regclass, highest bigint)
+    LANGUAGE plpgsql
+    AS $$
+begin
+    return query
+    with identity as (
+        select (i.job_id % 1024)::integer as lane_id, max(i.job_id / 1024) as seq
+          from (select r.job_id from "awa".ready_entries r where r.job_id <> r.lane_seq * 1024 + r.lane_id
+                union all select d.job_id from "awa".deferred_jobs d
+                union all select l.job_id from "awa".leases l
+                union all select d.job_id from "awa".done_entries d
+                union all select k.job_id from "awa".job_unique_claims k) i group by 1
+    )
+    select l.sequence, greatest(i.seq, l.tombstoned_to,
+               (select max(r.lane_seq) from "awa".ready_entries r where r.lane_id = l.lane_id),
+               (select max(c.next_seq) - 1 from "awa".claim_batches c where c.lane_id = l.lane_id))
+      from "awa".lanes l left join identity i on i.lane_id = l.lane_id
+    union all
+    select '"awa".deferred_id'::regclass, (select i.seq from identity i where i.lane_id = 0)
+    union all
+    select '"awa".claim_id'::regclass, greatest(
+               (select max(c.claim_id) from "awa".claim_batches c),
+               (select max(l.claim_id) from "awa".leases l),
+               (select max(d.run_lease) from "awa".deferred_jobs d),
+               (select max(d.run_lease) from "awa".done_entries d))
+    union all
+    select '"awa".runtime_instances_worker_id_seq'::regclass,
+           (select max(i.worker_id / 1073741824) from "awa".runtime_instances i)
+    union all
+    select '"awa".queue_meta_queue_id_seq'::regclass, (select max(q.queue_id) from "awa".queue_meta q);
+end $$;
+
 -- Name: open_claims(smallint[], bigint, bigint[], bigint[], integer[], bigint[], bigint[]); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.open_claims(p_slots smallint[], p_worker bigint, p_claims bigint[], p_tokens bigint[], p_of integer[] DEFAULT '{}'::integer[], p_lo bigint[] DEFAULT '{}'::bigint[], p_hi bigint[] DEFAULT '{}'::bigint[]) RETURNS awa.open_claim[]
@@ -2166,6 +2317,9 @@ CREATE FUNCTION awa.pause_queue_v1(p_queue text, p_by text) RETURNS void
     SET jit TO 'off'
     AS $$
 begin
+    if (current_setting('awa_cluster.awa', true) <> '') is not true then
+        perform "awa".check_sequences();
+    end if;
     insert into "awa".queue_meta as q (queue, paused, paused_at, paused_by) values (p_queue, true, clock_timestamp(), p_by)
     on conflict (queue) do update set paused = true, paused_at = coalesce(q.paused_at, clock_timestamp()),
                                       paused_by = coalesce(q.paused_by, p_by);
@@ -2353,6 +2507,7 @@ declare
 begin
     outcome := 'none';
     pruned_jobs := 0;
+    perform "awa".require_settled();
     perform pg_advisory_xact_lock(hashtext('awa'), -1);
     select coalesce(sum("awa".slot_bytes(slot)), 0), min(left_at) into v_bytes, horizon from "awa".live_slots();
     for v_slot in select slot, left_at from "awa".live_slots()
@@ -2413,6 +2568,39 @@ begin
     return query select m.queue, m.queue_id from "awa".queue_meta m where m.queue = any (p_queues);
 end $$;
 
+-- Name: raise_sequences(bigint, boolean); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.raise_sequences(p_fit bigint, p_anyway boolean) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+declare
+    v_behind integer := 0;
+    v_one record;
+    v_last bigint;
+begin
+    -- Of the session, to be let go before the caller's transaction ends, which may be long.
+    perform pg_advisory_lock(hashtext('awa'), -2);
+    begin
+        if p_anyway or pg_sequence_last_value('"awa".sequences_fit') is distinct from p_fit then
+            for v_one in select * from "awa".numbers_in_use() where highest > 0 loop
+                v_last := coalesce(pg_sequence_last_value(v_one.sequence), 0);
+                if v_last < v_one.highest then
+                    perform setval(v_one.sequence, v_one.highest);
+                    v_behind := v_behind + 1;
+                    raise warning 'sequence % was at % and the rows at %: set above them, as after a restore of data alone',
+                        v_one.sequence, v_last, v_one.highest;
+                end if;
+            end loop;
+            perform setval('"awa".sequences_fit', p_fit);
+        end if;
+    exception when others or query_canceled then
+        perform pg_advisory_unlock(hashtext('awa'), -2);
+        raise;
+    end;
+    perform pg_advisory_unlock(hashtext('awa'), -2);
+    return v_behind;
+end $$;
+
 -- Name: rank_in(int8multirange, bigint); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.rank_in(p_items int8multirange, p_seq bigint) RETURNS integer
@@ -2444,11 +2632,13 @@ begin
     foreach v_queue in array p_queues loop
         perform "awa".lane_of(v_queue, 2::smallint);
     end loop;
-    insert into "awa".runtime_instances (name, version, host, pid, queues, kinds, stale_after, pod_owner, pod_name, pod_uid,
-                                            settled_below)
-    values (p_name, p_version, p_host, p_pid, p_queues, p_kinds, p_stale_after, p_pod_owner, p_pod_name, p_pod_uid,
-            coalesce(pg_sequence_last_value('"awa".claim_id'), 0))
-    returning worker_id into v_worker;
+    v_worker := nextval('"awa".runtime_instances_worker_id_seq') * 1073741824
+              + floor(random() * 1073741824)::bigint;
+    insert into "awa".runtime_instances (worker_id, name, version, host, pid, queues, kinds, stale_after, pod_owner, pod_name,
+                                            pod_uid, settled_below)
+    overriding system value
+    values (v_worker, p_name, p_version, p_host, p_pid, p_queues, p_kinds, p_stale_after, p_pod_owner, p_pod_name, p_pod_uid,
+            coalesce(pg_sequence_last_value('"awa".claim_id'), 0));
     -- Jobs handed back because nobody knew their kind become due now that somebody does.
     update "awa".deferred_jobs set run_at = clock_timestamp() where reason = 'unknown_kind' and kind = any (p_kinds);
     return v_worker;
@@ -2467,6 +2657,29 @@ begin
     if p_what = 'claim' and pg_current_xact_id_if_assigned() is not null then
         raise exception 'claim must be a transaction of its own' using errcode = '25001';
     end if;
+end $$;
+
+-- Name: require_settled(); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.require_settled() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+    v_known "awa".incarnations;
+    v_now record;
+begin
+    if current_setting('awa_cluster.awa', true) = 'settled' then
+        return;
+    end if;
+    v_now := "awa".cluster_now();
+    select * into v_known from "awa".incarnations order by incarnation desc limit 1;
+    if v_known.system_identifier is distinct from v_now.system_identifier or v_known.timeline is distinct from v_now.timeline
+            or pg_sequence_last_value('"awa".sequences_fit')
+               is distinct from "awa".fit_of(v_now.system_identifier, v_known.mark) then
+        raise exception 'the tables came from another cluster or timeline and nobody has settled them here'
+            using errcode = 'AWA02', hint = 'a worker does so when it starts or connects again; by hand: arrive_v1()';
+    end if;
+    perform set_config('awa_cluster.awa', 'settled', false);
 end $$;
 
 -- Name: require_short_transaction(text); Type: FUNCTION; Schema: awa; Owner: -
@@ -3256,6 +3469,16 @@ CREATE TABLE awa.done_entries (
     CONSTRAINT done_entries_state_check CHECK ((state = ANY (ARRAY['completed'::awa.job_state, 'failed'::awa.job_state, 'cancelled'::awa.job_state])))
 );
 
+-- Name: incarnations; Type: TABLE; Schema: awa; Owner: -
+
+CREATE TABLE awa.incarnations (
+    incarnation integer NOT NULL,
+    system_identifier bigint NOT NULL,
+    timeline integer NOT NULL,
+    mark bigint NOT NULL,
+    since timestamp with time zone DEFAULT now() NOT NULL
+);
+
 -- Name: job_unique_claims; Type: TABLE; Schema: awa; Owner: -
 
 CREATE TABLE awa.job_unique_claims (
@@ -3446,6 +3669,15 @@ CREATE TABLE awa.schema_version (
 
 COMMENT ON TABLE awa.schema_version IS 'Applied migrations of the awa job queue, one row each';
 
+-- Name: sequences_fit; Type: SEQUENCE; Schema: awa; Owner: -
+
+CREATE SEQUENCE awa.sequences_fit
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
 -- Name: terminal_jobs; Type: VIEW; Schema: awa; Owner: -
 
 CREATE VIEW awa.terminal_jobs AS
@@ -3559,6 +3791,11 @@ ALTER TABLE ONLY awa.done_entries
 
 ALTER TABLE ONLY awa.job_unique_claims
     ADD CONSTRAINT idx_awa_jobs_unique PRIMARY KEY (unique_key);
+
+-- Name: incarnations incarnations_pkey; Type: CONSTRAINT; Schema: awa; Owner: -
+
+ALTER TABLE ONLY awa.incarnations
+    ADD CONSTRAINT incarnations_pkey PRIMARY KEY (incarnation);
 
 -- Name: lane_totals lane_totals_pkey; Type: CONSTRAINT; Schema: awa; Owner: -
 
@@ -3774,6 +4011,10 @@ REVOKE ALL ON FUNCTION awa.add_holes(p_look awa.lane_look, p_bound xid8) FROM PU
 
 REVOKE ALL ON FUNCTION awa.aged_priority(p_priority smallint, p_head timestamp with time zone, p_interval double precision) FROM PUBLIC;
 
+-- Name: FUNCTION arrive_v1(p_anyway boolean, OUT incarnation integer, OUT moved boolean, OUT raised integer, OUT holes bigint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.arrive_v1(p_anyway boolean, OUT incarnation integer, OUT moved boolean, OUT raised integer, OUT holes bigint) FROM PUBLIC;
+
 -- Name: FUNCTION as_ranges(p_bodies awa.claimed); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.as_ranges(p_bodies awa.claimed) FROM PUBLIC;
@@ -3793,6 +4034,10 @@ REVOKE ALL ON FUNCTION awa.available_in(p_lane integer, p_limit bigint, OUT wait
 -- Name: FUNCTION backoff(p_attempt integer); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.backoff(p_attempt integer) FROM PUBLIC;
+
+-- Name: FUNCTION bind_holes(p_bound xid8); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.bind_holes(p_bound xid8) FROM PUBLIC;
 
 -- Name: FUNCTION bodies_in(p_lane integer, p_slots smallint[], p_holes int8multirange, p_from bigint, p_tombs int8multirange, p_limit integer); Type: ACL; Schema: awa; Owner: -
 
@@ -3814,6 +4059,10 @@ REVOKE ALL ON FUNCTION awa.check_batch(p_kinds text[], p_count integer, p_max_at
 
 REVOKE ALL ON FUNCTION awa.check_lane(p_queue text, p_priority smallint) FROM PUBLIC;
 
+-- Name: FUNCTION check_sequences(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.check_sequences() FROM PUBLIC;
+
 -- Name: FUNCTION claim_at(p_slot smallint, p_lane integer, p_seq bigint); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.claim_at(p_slot smallint, p_lane integer, p_seq bigint) FROM PUBLIC;
@@ -3829,6 +4078,10 @@ REVOKE ALL ON FUNCTION awa.claiming_workers() FROM PUBLIC;
 -- Name: FUNCTION closed_as_v1(p_slots smallint[], p_claims bigint[]); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.closed_as_v1(p_slots smallint[], p_claims bigint[]) FROM PUBLIC;
+
+-- Name: FUNCTION cluster_now(OUT system_identifier bigint, OUT timeline integer); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.cluster_now(OUT system_identifier bigint, OUT timeline integer) FROM PUBLIC;
 
 -- Name: FUNCTION copy_grants(p_from text, p_to text); Type: ACL; Schema: awa; Owner: -
 
@@ -3909,6 +4162,10 @@ REVOKE ALL ON FUNCTION awa.finish_v1(p_worker bigint, p_slots smallint[], p_clai
 -- Name: FUNCTION finish_v2(p_worker bigint, p_slots smallint[], p_claims bigint[], p_tokens bigint[], p_done_of integer[], p_done_lo bigint[], p_done_hi bigint[], p_end_of integer[], p_end_seqs bigint[], p_end_outcomes text[], p_end_delays double precision[], p_end_errors text[], p_end_outputs text[], p_end_progress text[], p_done_batch integer[], p_output_of integer[], p_output_seqs bigint[], p_done_outputs text[]); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.finish_v2(p_worker bigint, p_slots smallint[], p_claims bigint[], p_tokens bigint[], p_done_of integer[], p_done_lo bigint[], p_done_hi bigint[], p_end_of integer[], p_end_seqs bigint[], p_end_outcomes text[], p_end_delays double precision[], p_end_errors text[], p_end_outputs text[], p_end_progress text[], p_done_batch integer[], p_output_of integer[], p_output_seqs bigint[], p_done_outputs text[]) FROM PUBLIC;
+
+-- Name: FUNCTION fit_of(p_system_identifier bigint, p_mark bigint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.fit_of(p_system_identifier bigint, p_mark bigint) FROM PUBLIC;
 
 -- Name: FUNCTION get_job_v1(p_id bigint); Type: ACL; Schema: awa; Owner: -
 
@@ -4010,6 +4267,10 @@ REVOKE ALL ON FUNCTION awa.move_ready(p_lane integer, p_slot smallint, p_seqs bi
 
 REVOKE ALL ON FUNCTION awa.moving_lease(p_lease awa.leases) FROM PUBLIC;
 
+-- Name: FUNCTION numbers_in_use(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.numbers_in_use() FROM PUBLIC;
+
 -- Name: FUNCTION open_claims(p_slots smallint[], p_worker bigint, p_claims bigint[], p_tokens bigint[], p_of integer[], p_lo bigint[], p_hi bigint[]); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.open_claims(p_slots smallint[], p_worker bigint, p_claims bigint[], p_tokens bigint[], p_of integer[], p_lo bigint[], p_hi bigint[]) FROM PUBLIC;
@@ -4066,6 +4327,10 @@ REVOKE ALL ON FUNCTION awa.queue_counts_v1(p_queue text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION awa.queue_ids_v1(p_queues text[]) FROM PUBLIC;
 
+-- Name: FUNCTION raise_sequences(p_fit bigint, p_anyway boolean); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.raise_sequences(p_fit bigint, p_anyway boolean) FROM PUBLIC;
+
 -- Name: FUNCTION rank_in(p_items int8multirange, p_seq bigint); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.rank_in(p_items int8multirange, p_seq bigint) FROM PUBLIC;
@@ -4081,6 +4346,10 @@ REVOKE ALL ON FUNCTION awa.register_worker_v1(p_name text, p_version text, p_hos
 -- Name: FUNCTION require_own_transaction(p_what text); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.require_own_transaction(p_what text) FROM PUBLIC;
+
+-- Name: FUNCTION require_settled(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.require_settled() FROM PUBLIC;
 
 -- Name: FUNCTION require_short_transaction(p_what text); Type: ACL; Schema: awa; Owner: -
 

@@ -152,23 +152,48 @@ class Server:
 
     def create(self) -> None:
         """Make the data folder; the server is not started."""
+        self._make_folder()
+        self._run(
+            "initdb", "--pgdata", str(self.data), "--username", SUPERUSER, "--auth", "trust",
+            "--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions",
+        )  # fmt: skip
+        self._configure({**COMMON_SETTINGS, **self.settings})
+
+    def copy(self, source: "Server", *, as_standby: bool = False) -> None:
+        """Make the data folder by a base backup of a running server; it is not started.
+
+        A standby follows its source; any other copy goes on by itself, on the same timeline.
+        """
+        self._make_folder()
+        self._run(
+            "pg_basebackup", "--pgdata", str(self.data), "--host", str(source.socket_folder),
+            "--port", str(source.port), "--username", SUPERUSER, "--checkpoint", "fast",
+            "--no-sync", *(["--write-recovery-conf"] if as_standby else []),
+        )  # fmt: skip
+        self._configure({})
+
+    def recover_to_new_timeline(self) -> None:
+        """Let a copy that was not started yet end its recovery on a timeline of its own."""
+        (self.data / "recovery.signal").touch()
+        self._configure({"restore_command": "false"})
+
+    def set_next_transaction(self, number: int) -> None:
+        """Let a stopped server go on with a transaction id, the first of a page of its log."""
+        assert number % 32768 == 0
+        self._run("pg_resetwal", "--pgdata", str(self.data), "--next-transaction-id", str(number))
+
+    def _make_folder(self) -> None:
         owner = _unprivileged()
         self.folder.mkdir(parents=True)
         self.socket_folder.mkdir()
         if owner is not None:
             for path in (self.folder, self.socket_folder):
                 os.chown(path, owner.pw_uid, owner.pw_gid)
-        self._run(
-            "initdb", "--pgdata", str(self.data), "--username", SUPERUSER, "--auth", "trust",
-            "--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions",
-        )  # fmt: skip
-        settings = {
-            **COMMON_SETTINGS,
-            "unix_socket_directories": str(self.socket_folder),
-            **self.settings,
-        }
+
+    def _configure(self, settings: Mapping[str, str]) -> None:
+        own = {**settings, "unix_socket_directories": str(self.socket_folder)}
         with (self.data / "postgresql.conf").open("a") as conf:
-            conf.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+            conf.writelines(f"{name} = '{value}'\n" for name, value in own.items())
 
     def start(self) -> None:
         """Start the postmaster and return when it accepts connections.

@@ -69,6 +69,7 @@ class FaultProxy:
     `cut()` resets the connections of this moment; `black_hole()` holds everything back, in both
     directions, until `forward()`; `refuse()` resets connections and every new one; `delay(t)`
     lets each piece of traffic wait, in each direction. `forward()` ends all of these.
+    `redirect(host, port)` leads to another server from then on.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -124,6 +125,11 @@ class FaultProxy:
     def cut(self) -> None:
         """Reset all connections of this moment; new ones are served."""
         self._command(self._cut())
+
+    def redirect(self, host: str, port: int) -> None:
+        """Serve from another server from now on; connections to the former one are reset."""
+        self._upstream = (host, port)
+        self.cut()
 
     def black_hole(self) -> None:
         """Hold back all traffic, of new connections too: a partition that may heal."""

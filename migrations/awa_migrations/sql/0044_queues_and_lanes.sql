@@ -81,6 +81,9 @@ begin
         return;
     end if;
     perform {schema}.check_lane(p_queue, p_priority);
+    if (current_setting('awa_cluster.{schema_name}', true) <> '') is not true then
+        perform {schema}.check_sequences();
+    end if;
     insert into {schema}.queue_meta (queue) values (p_queue) on conflict do nothing;
     perform pg_advisory_xact_lock(hashtext('{schema_name}'), 0);
     if not exists (select from {schema}.lanes l where l.queue = p_queue and l.priority = p_priority) then

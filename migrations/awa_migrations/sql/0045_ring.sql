@@ -228,3 +228,40 @@ create table {schema}.leader (
     worker_id  bigint not null,
     expires_at timestamptz not null
 );
+
+-- Where the tables are: one row for each cluster or timeline that they came to, the newest counts. Rows are copied by a dump, by
+-- replication, by a base backup; sequences and transaction ids are not always, so whoever uses these compares first.
+create table {schema}.incarnations (
+    incarnation       integer primary key,
+    system_identifier bigint not null,
+    timeline          integer not null,
+    mark              bigint not null,
+    since             timestamptz not null default now()
+);
+
+-- No counter: it remembers for which cluster and which rows all other sequences were found to be high enough. A sequence,
+-- because it is left behind just when they are, and because setting it is seen at once and survives a rollback.
+create sequence {schema}.sequences_fit as bigint;
+
+create function {schema}.cluster_now(out system_identifier bigint, out timeline integer)
+language plpgsql volatile
+as $$
+begin
+    system_identifier := (select c.system_identifier from pg_control_system() c);
+    timeline := ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer;
+exception when insufficient_privilege or feature_not_supported then
+    -- Some hosted servers keep this to themselves; there only the mark of the rows tells.
+    system_identifier := 0;
+    timeline := 0;
+end $$;
+
+create function {schema}.fit_of(p_system_identifier bigint, p_mark bigint) returns bigint
+language plpgsql immutable
+as $$
+begin
+    return greatest(1, hashtextextended(format('%s:%s', p_system_identifier, p_mark), 0) & 9223372036854775807);
+end $$;
+
+insert into {schema}.incarnations (incarnation, system_identifier, timeline, mark)
+select 1, c.system_identifier, c.timeline, (random() * 4503599627370496)::bigint from {schema}.cluster_now() c;
+select setval('{schema}.sequences_fit', {schema}.fit_of(system_identifier, mark)) from {schema}.incarnations;

@@ -21,13 +21,17 @@ begin
     end if;
 end $$;
 
--- Takes the transaction id, then n numbers of a lane. What inserts bodies calls this first.
+-- Takes the transaction id, then n numbers of a lane. What inserts bodies calls this first. A session that has not looked yet
+-- whether the sequences belong to the rows does so once.
 create function {schema}.draw(p_sequence regclass, p_count integer) returns bigint[]
 language plpgsql volatile
 as $$
 declare
     v_xid constant xid8 := pg_current_xact_id();
 begin
+    if (current_setting('awa_cluster.{schema_name}', true) <> '') is not true then
+        perform {schema}.check_sequences();
+    end if;
     if p_count = 1 then
         return array[nextval(p_sequence)];
     end if;

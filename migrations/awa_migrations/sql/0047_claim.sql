@@ -362,6 +362,9 @@ begin
         raise exception 'worker % is not registered or has been declared dead', p_worker
             using errcode = 'AWA01', hint = 'register again under a new identity';
     end if;
+    if current_setting('awa_cluster.{schema_name}', true) is distinct from 'settled' then
+        perform {schema}.require_settled();
+    end if;
     v_end.in_flight := false;
     for v_lane in
         select l.lane_id, q.queue, l.priority, l.effective, q.deadline, q.n

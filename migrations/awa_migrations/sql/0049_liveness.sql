@@ -6,6 +6,9 @@
 -- dead when its heartbeat is stale or somebody who knows says so; false alarms are harmless, because every end of
 -- an attempt has the same guard. settled_below: every claim of this worker below that number is known to be closed,
 -- so sweeps look only at what came after.
+--
+-- A number of a worker ends in random bits: after a restore, or on a standby that took over, numbers are drawn again that
+-- processes of the lost time go on using.
 
 create function {schema}.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[],
                                             p_kinds text[], p_stale_after interval, p_pod_owner text default '',
@@ -22,11 +25,13 @@ begin
     foreach v_queue in array p_queues loop
         perform {schema}.lane_of(v_queue, 2::smallint);
     end loop;
-    insert into {schema}.runtime_instances (name, version, host, pid, queues, kinds, stale_after, pod_owner, pod_name, pod_uid,
-                                            settled_below)
-    values (p_name, p_version, p_host, p_pid, p_queues, p_kinds, p_stale_after, p_pod_owner, p_pod_name, p_pod_uid,
-            coalesce(pg_sequence_last_value('{schema}.claim_id'), 0))
-    returning worker_id into v_worker;
+    v_worker := nextval('{schema}.runtime_instances_worker_id_seq') * 1073741824
+              + floor(random() * 1073741824)::bigint;
+    insert into {schema}.runtime_instances (worker_id, name, version, host, pid, queues, kinds, stale_after, pod_owner, pod_name,
+                                            pod_uid, settled_below)
+    overriding system value
+    values (v_worker, p_name, p_version, p_host, p_pid, p_queues, p_kinds, p_stale_after, p_pod_owner, p_pod_name, p_pod_uid,
+            coalesce(pg_sequence_last_value('{schema}.claim_id'), 0));
     -- Jobs handed back because nobody knew their kind become due now that somebody does.
     update {schema}.deferred_jobs set run_at = clock_timestamp() where reason = 'unknown_kind' and kind = any (p_kinds);
     return v_worker;
@@ -335,4 +340,185 @@ begin
     end loop;
     delete from {schema}.leases l using unnest(v_moves) m where l.job_id = m.job_id;
     perform {schema}.place({schema}.move_keys(v_moves, 'running', p_now), p_now);
+end $$;
+
+-- Another cluster. Three things are not part of the rows and may differ from what the rows assume: sequences, transaction ids, and
+-- the numbers that a lost time had drawn after the copy was taken. Producers look after the first (check_sequences), workers
+-- after all (arrive_v1); until one has, claims are refused.
+
+-- The highest number that any table holds, for each sequence of the engine. Identities carry the lane and number of a job's
+-- first place.
+create function {schema}.numbers_in_use() returns table (sequence regclass, highest bigint)
+language plpgsql volatile
+as $$
+begin
+    return query
+    with identity as (
+        select (i.job_id % 1024)::integer as lane_id, max(i.job_id / 1024) as seq
+          from (select r.job_id from {schema}.ready_entries r where r.job_id <> r.lane_seq * 1024 + r.lane_id
+                union all select d.job_id from {schema}.deferred_jobs d
+                union all select l.job_id from {schema}.leases l
+                union all select d.job_id from {schema}.done_entries d
+                union all select k.job_id from {schema}.job_unique_claims k) i group by 1
+    )
+    select l.sequence, greatest(i.seq, l.tombstoned_to,
+               (select max(r.lane_seq) from {schema}.ready_entries r where r.lane_id = l.lane_id),
+               (select max(c.next_seq) - 1 from {schema}.claim_batches c where c.lane_id = l.lane_id))
+      from {schema}.lanes l left join identity i on i.lane_id = l.lane_id
+    union all
+    select '{schema}.deferred_id'::regclass, (select i.seq from identity i where i.lane_id = 0)
+    union all
+    select '{schema}.claim_id'::regclass, greatest(
+               (select max(c.claim_id) from {schema}.claim_batches c),
+               (select max(l.claim_id) from {schema}.leases l),
+               (select max(d.run_lease) from {schema}.deferred_jobs d),
+               (select max(d.run_lease) from {schema}.done_entries d))
+    union all
+    select '{schema}.runtime_instances_worker_id_seq'::regclass,
+           (select max(i.worker_id / 1073741824) from {schema}.runtime_instances i)
+    union all
+    select '{schema}.queue_meta_queue_id_seq'::regclass, (select max(q.queue_id) from {schema}.queue_meta q);
+end $$;
+
+-- Sets sequences above what the rows hold, and says so; answers how many were behind. Nobody draws before this was done once:
+-- under the lock either nobody has drawn yet, or what was drawn is not behind. So setting one never takes a number back.
+create function {schema}.raise_sequences(p_fit bigint, p_anyway boolean) returns integer
+language plpgsql volatile
+as $$
+declare
+    v_behind integer := 0;
+    v_one record;
+    v_last bigint;
+begin
+    -- Of the session, to be let go before the caller's transaction ends, which may be long.
+    perform pg_advisory_lock(hashtext('{schema_name}'), -2);
+    begin
+        if p_anyway or pg_sequence_last_value('{schema}.sequences_fit') is distinct from p_fit then
+            for v_one in select * from {schema}.numbers_in_use() where highest > 0 loop
+                v_last := coalesce(pg_sequence_last_value(v_one.sequence), 0);
+                if v_last < v_one.highest then
+                    perform setval(v_one.sequence, v_one.highest);
+                    v_behind := v_behind + 1;
+                    raise warning 'sequence % was at % and the rows at %: set above them, as after a restore of data alone',
+                        v_one.sequence, v_last, v_one.highest;
+                end if;
+            end loop;
+            perform setval('{schema}.sequences_fit', p_fit);
+        end if;
+    exception when others or query_canceled then
+        perform pg_advisory_unlock(hashtext('{schema_name}'), -2);
+        raise;
+    end;
+    perform pg_advisory_unlock(hashtext('{schema_name}'), -2);
+    return v_behind;
+end $$;
+
+-- Once a session, before it draws its first number. Looks at the mark of the rows and at the cluster, not at the timeline: a
+-- standby has its sequences from the same log as its rows.
+create function {schema}.check_sequences() returns void
+language plpgsql volatile
+as $$
+declare
+    v_fit bigint;
+begin
+    select {schema}.fit_of(c.system_identifier, i.mark) into v_fit
+      from {schema}.cluster_now() c, {schema}.incarnations i order by i.incarnation desc limit 1;
+    if pg_sequence_last_value('{schema}.sequences_fit') is distinct from v_fit then
+        perform {schema}.raise_sequences(v_fit, false);
+    end if;
+    perform set_config('awa_cluster.{schema_name}', 'fits', false);
+end $$;
+
+-- Once a session, before it claims or moves cursors: these rest on transaction ids and on claim numbers.
+create function {schema}.require_settled() returns void
+language plpgsql volatile
+as $$
+declare
+    v_known {schema}.incarnations;
+    v_now record;
+begin
+    if current_setting('awa_cluster.{schema_name}', true) = 'settled' then
+        return;
+    end if;
+    v_now := {schema}.cluster_now();
+    select * into v_known from {schema}.incarnations order by incarnation desc limit 1;
+    if v_known.system_identifier is distinct from v_now.system_identifier or v_known.timeline is distinct from v_now.timeline
+            or pg_sequence_last_value('{schema}.sequences_fit')
+               is distinct from {schema}.fit_of(v_now.system_identifier, v_known.mark) then
+        raise exception 'the tables came from another cluster or timeline and nobody has settled them here'
+            using errcode = 'AWA02', hint = 'a worker does so when it starts or connects again; by hand: arrive_v1()';
+    end if;
+    perform set_config('awa_cluster.{schema_name}', 'settled', false);
+end $$;
+
+-- Every worker calls this when it starts and for each session that is to claim. If the tables came from elsewhere, one call
+-- settles them: sequences above the rows; claim numbers above all that a lost time can have drawn; and holes bound by an own
+-- transaction id. That is a bound as good as the one of the claim which found the hole, in whichever cluster it lies: the
+-- number of a hole was drawn before the copy was taken, as nobody draws here before the sequences are above it. So who
+-- could still fill it (a prepared transaction, if the ids go on) took its id earlier, and a smaller one.
+create function {schema}.arrive_v1(p_anyway boolean default false, out incarnation integer, out moved boolean,
+                                   out raised integer, out holes bigint)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    v_known {schema}.incarnations;
+    v_now record := {schema}.cluster_now();
+    v_fit bigint;
+begin
+    perform {schema}.require_own_transaction('arrive');
+    for v_look in 1 .. 2 loop
+        select * into v_known from {schema}.incarnations i order by i.incarnation desc limit 1;
+        v_fit := {schema}.fit_of(v_now.system_identifier, v_known.mark);
+        incarnation := v_known.incarnation;
+        moved := p_anyway or v_known.system_identifier is distinct from v_now.system_identifier
+            or v_known.timeline is distinct from v_now.timeline
+            or pg_sequence_last_value('{schema}.sequences_fit') is distinct from v_fit;
+        raised := 0;
+        holes := 0;
+        if not moved then
+            perform set_config('awa_cluster.{schema_name}', 'settled', false);
+            return;
+        end if;
+        -- Held from the first look on, so that the second is the one that counts.
+        perform pg_advisory_xact_lock(hashtext('{schema_name}'), -3);
+    end loop;
+    -- Claim sessions do not wait for the disk; this has to reach it.
+    perform set_config('synchronous_commit', 'on', true);
+    raised := {schema}.raise_sequences(v_fit, p_anyway);
+    perform setval('{schema}.claim_id', coalesce(pg_sequence_last_value('{schema}.claim_id'), 0) + 4294967296);
+    holes := {schema}.bind_holes(pg_current_xact_id());
+    incarnation := incarnation + 1;
+    insert into {schema}.incarnations (incarnation, system_identifier, timeline, mark)
+    values (incarnation, v_now.system_identifier, v_now.timeline, v_known.mark);
+    perform set_config('awa_cluster.{schema_name}', 'settled', false);
+end $$;
+
+-- Gives every hole a new bound; answers how many numbers are missing. A lane gets a row without items, which is its cursor then.
+create function {schema}.bind_holes(p_bound xid8) returns bigint
+language plpgsql volatile
+as $$
+declare
+    v_lane integer;
+    v_look {schema}.lane_look;
+    v_holes int8multirange;
+    v_count bigint;
+begin
+    select coalesce(sum({schema}.size_of(h.holes)), 0) into v_count from {schema}.lane_holes h;
+    update {schema}.lane_holes set bound = p_bound;
+    for v_lane in select lane_id from {schema}.lanes where queue is not null order by lane_id loop
+        perform pg_advisory_xact_lock(hashtext('{schema_name}'), v_lane);
+        v_look := {schema}.cursor_of(v_lane, {schema}.current_slot());
+        v_holes := v_look.holes_old + v_look.holes_new;
+        continue when isempty(v_holes);
+        v_count := v_count + {schema}.size_of(v_holes);
+        insert into {schema}.claim_batches (claim_id, token, worker_id, claimed_at, next_seq, lane_id, slot, items, holes_old,
+                                            bound_old)
+        values (nextval('{schema}.claim_id'), 0, 0, clock_timestamp(), v_look.next_seq, v_lane, {schema}.current_slot(), '{}',
+                v_holes, p_bound);
+    end loop;
+    return v_count;
 end $$;

@@ -276,6 +276,7 @@ declare
 begin
     outcome := 'none';
     pruned_jobs := 0;
+    perform {schema}.require_settled();
     perform pg_advisory_xact_lock(hashtext('{schema_name}'), -1);
     select coalesce(sum({schema}.slot_bytes(slot)), 0), min(left_at) into v_bytes, horizon from {schema}.live_slots();
     for v_slot in select slot, left_at from {schema}.live_slots()

@@ -485,6 +485,9 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 begin
+    if (current_setting('awa_cluster.{schema_name}', true) <> '') is not true then
+        perform {schema}.check_sequences();
+    end if;
     insert into {schema}.queue_meta as q (queue, paused, paused_at, paused_by) values (p_queue, true, clock_timestamp(), p_by)
     on conflict (queue) do update set paused = true, paused_at = coalesce(q.paused_at, clock_timestamp()),
                                       paused_by = coalesce(q.paused_by, p_by);

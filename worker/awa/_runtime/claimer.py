@@ -125,7 +125,7 @@ class Claimer(Service):
         if self._lost_tokens:
             await self._recover()
         if self._session is None or self._session.is_closed():
-            self._session = await self._database.dedicated("claim", synchronous_commit="off")
+            self._session = await self._open()
         token = secrets.randbits(62)
         try:
             return await jobs.claim(
@@ -138,6 +138,16 @@ class Claimer(Service):
             self._session.terminate()
             self._session = None
             raise
+
+    async def _open(self) -> Session:
+        """Open a session; the server at the address may be another one than before."""
+        session = await self._database.dedicated("claim", synchronous_commit="off")
+        try:
+            await self._database.arrive(session)
+        except BaseException:
+            session.terminate()
+            raise
+        return session
 
     async def _recover(self) -> None:
         """Give back what lost answers may have claimed, before anything new is claimed."""

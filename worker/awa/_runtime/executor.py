@@ -88,7 +88,8 @@ class Executor:
         self._threads_wanted = threads
         self._threads: ThreadPoolExecutor | None = None
         self.recorder = Recorder(None, 0)
-        self.waiting: dict[tuple[int, int], Attempt] = {}
+        self.waiting: dict[tuple[int, int, int], Attempt] = {}
+        """By claim, place and token: after a lost time a claim's number comes again."""
         self.ended = asyncio.Event()
 
     @property
@@ -112,7 +113,7 @@ class Executor:
 
     def running(self) -> list[tuple[int, int]]:
         """Return claim and place of every attempt that has started and not ended."""
-        return list(self.waiting)
+        return [(claim_id, seq) for claim_id, seq, _ in self.waiting]
 
     def stop_attempt(self, claim_id: int, job_id: int, reason: str) -> None:
         """Ask the attempt of a job to stop."""
@@ -163,12 +164,13 @@ class Executor:
 
     def waits(self, attempt: Attempt) -> None:
         """Note that a handler waits for something."""
-        self.waiting[(attempt.claim.claim_id, attempt.seq)] = attempt
+        claim = attempt.claim
+        self.waiting[(claim.claim_id, attempt.seq, claim.token)] = attempt
 
     def waited(self, attempt: Attempt, outcome: Outcome | GivenBack) -> None:
         """End the attempt of a handler that waited."""
         claim = attempt.claim
-        del self.waiting[(claim.claim_id, attempt.seq)]
+        del self.waiting[(claim.claim_id, attempt.seq, claim.token)]
         attempt.recorder.clear(attempt.place)
         self.ends(claim, attempt.seq, attempt.job, outcome)
         self._permits.give(claim.head.queue)

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from awa._runtime.service import Service
 from awa._store import jobs
-from awa._store.attempts import Flush, SealedAttempt
+from awa._store.attempts import Claim, Flush, SealedAttempt
 from awa._store.database import Database, Session, backoff_seconds
 from awa.errors import AwaError, DatabaseUnreachable
 from awa.outcome import Failed
@@ -107,13 +107,22 @@ class Finisher(Service):
                 await session.close(timeout=2)
 
     def _take(self) -> list[SealedAttempt]:
-        """Take the next attempts of one worker identity."""
+        """Take the next attempts of one worker identity, and of each claim number only one claim.
+
+        After a lost time a number is drawn again, and the two must not share a token.
+        """
         buffer = self._buffer
         taken: list[SealedAttempt] = []
-        worker = buffer[0].claim.worker_id
+        claims: dict[int, Claim] = {}
+        last, worker = None, buffer[0].claim.worker_id
         while buffer and len(taken) < self._settings.finish_batch_size:
-            if buffer[0].claim.worker_id != worker:
-                break
+            claim = buffer[0].claim
+            if claim is not last:
+                last = claim
+                if claim.worker_id != worker:
+                    break
+                if claims.setdefault(claim.claim_id, claim).token != claim.token:
+                    break
             taken.append(buffer.popleft())
         return taken
 

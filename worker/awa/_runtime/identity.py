@@ -33,7 +33,8 @@ class Identity:
         self._name = name
         self._folder = state_folder
         self.worker_id = 0
-        self.held: Counter[int] = Counter()
+        self.held: Counter[tuple[int, int]] = Counter()
+        """Open attempts by claim and token: after a lost time a claim's number comes again."""
         self.recorder = Recorder(None, 0)
 
     async def register(self, version: str) -> None:
@@ -61,24 +62,25 @@ class Identity:
             self.recorder = Recorder(folder, self.worker_id)
 
     def took(self, claims: list[Claim]) -> None:
-        """Note what was claimed."""
+        """Note what was claimed; of one claim, bodies of holes come apart from those behind."""
         for claim in claims:
-            self.held[claim.claim_id] = len(claim.seqs)
+            self.held[(claim.claim_id, claim.token)] += len(claim.seqs)
 
-    def let_go(self, claim_id: int, count: int) -> None:
+    def let_go(self, claim: Claim, count: int) -> None:
         """Note that the database has an answer for so many attempts of a claim."""
-        left = self.held.get(claim_id, 0) - count
+        key = (claim.claim_id, claim.token)
+        left = self.held.get(key, 0) - count
         if left > 0:
-            self.held[claim_id] = left
+            self.held[key] = left
         else:
-            self.held.pop(claim_id, None)
+            self.held.pop(key, None)
 
     async def say_alive(self, started: list[tuple[int, int]]) -> bool:
         """Send a heartbeat; False when this identity has been declared dead."""
         rows = await self._database.fetch(
             "heartbeat",
             self.worker_id,
-            list(self.held),
+            [claim_id for claim_id, _ in self.held],
             [claim_id for claim_id, _ in started],
             [seq for _, seq in started],
             2 * self._settings.heartbeat_interval,

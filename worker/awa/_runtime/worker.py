@@ -101,6 +101,7 @@ class Worker:
     async def start(self) -> None:
         """Check the schema, register, and start every part. Raises our errors when it cannot."""
         await self._database.require_schema()
+        await self._database.arrive()
         await self.identity.register(self._version)
         self.executor.recorder = self.identity.recorder
         for service in self.services:
@@ -218,7 +219,7 @@ class Worker:
     def _ended(self, flush: Flush, stale: set[tuple[int, int]]) -> None:
         """Count what a flush did; only accepted attempts count as finished."""
         for group in flush.groups:
-            self.identity.let_go(group[0].claim.claim_id, len(group))
+            self.identity.let_go(group[0].claim, len(group))
         metrics, counts = self.metrics, self.metrics.outcomes
         if not stale and flush.plain == len(flush.sealed):
             for group in flush.groups:

@@ -8,6 +8,7 @@ session has a statement limit on the server, so that nothing outlives a client t
 
 import asyncio
 import functools
+import logging
 import os
 import random
 from collections.abc import AsyncIterator, Mapping
@@ -28,6 +29,8 @@ from awa.errors import (
 )
 from awa.settings import DatabaseSettings
 from awa_migrations import InvalidSchemaName, SchemaName, load_queries, packaged_catalog
+
+log = logging.getLogger("awa.database")
 
 OLDEST_SERVER = 15
 
@@ -168,6 +171,24 @@ class Database:
         if row["took_away"]:
             raise SchemaTooNew(found, newest_version())
         return int(found)
+
+    async def arrive(self, session: Any = None) -> None:
+        """Settle the tables if they came from another cluster, and let the session claim."""
+        if session is None:
+            async with self.session() as pooled:
+                await self.arrive(pooled)
+            return
+        with translated():
+            found = await session.fetchrow(self.sql["arrive"])
+        if found["moved"]:
+            log.warning(
+                "the database is another cluster or timeline than before; settled in it",
+                extra={
+                    "incarnation": found["incarnation"],
+                    "sequences_raised": found["raised"],
+                    "missing_numbers": found["holes"],
+                },
+            )
 
     async def engine(self) -> str:
         """Return which engine this is, as a file name: another one for each schema ever made."""

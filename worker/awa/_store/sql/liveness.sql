@@ -4,6 +4,10 @@ select format('%s-%s-%s', c.system_identifier, d.oid, n.oid)
   from pg_catalog.pg_control_system() c, pg_catalog.pg_database d, pg_catalog.pg_namespace n
  where d.datname = current_database() and n.nspname = '{schema_name}';
 
+-- name: arrive
+-- Settles the tables in this cluster if they came from another one or another timeline, and lets this session claim.
+select incarnation, moved, raised, holes from {schema}.arrive_v1();
+
 -- name: register_worker
 -- A new identity for this process start, and the pod it runs in, if any.
 select {schema}.register_worker_v1($1::text, $2::text, $3::text, $4::integer, $5::text[], $6::text[], $7::interval,
