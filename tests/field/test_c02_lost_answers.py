@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -125,6 +126,43 @@ async def assert_all_published_once(fleet, worker, jobs) -> None:
     assert metrics.outcomes == {("task", QUEUE, "completed"): COUNT}
     assert sum(metrics.stale.values()) == 0
     assert sorted(fleet.completions().items()) == sorted((t.key, 1) for t in tasks())
+
+
+async def test_a_job_claimed_from_a_gap_stays_when_those_behind_it_have_ended(engine, fleet):
+    """One claim hands out both, apart; its worker names the claim until both have ended."""
+    late = await engine.session()
+    transaction = late.transaction()
+    await transaction.start()
+    await late.execute(
+        "select awa.enqueue_v1($1, 2::smallint, array['task'],"
+        " array[jsonb_build_object('key', 'late', 'does', 'gate')])",
+        QUEUE,
+    )
+    await fleet.client.insert_many([Task("first")], queue=QUEUE)
+    await fleet.embedded("w", heartbeat_staleness=timedelta(minutes=5))
+    await eventually(lambda: fleet.completions()["first"])
+    await fleet.client.pause_queue(QUEUE)
+    await transaction.commit()
+    await fleet.client.insert_many([Task("b1"), Task("b2")], queue=QUEUE)
+    await fleet.client.resume_queue(QUEUE)
+    await fleet.started("late", "b1", "b2")
+    await eventually(lambda: fleet.completions().total() == 3, what="those behind it to end")
+
+    async def has_been_heard() -> bool:
+        """Whether heartbeats went on for more than the two intervals that a lost claim gets."""
+        heard: bool = await engine.admin.fetchval(
+            "select (select max(last_seen) from awa.runtime_instances)"
+            " > (select max(claimed_at) from awa.claim_batches where not isempty(items))"
+            " + interval '2.5 s'"
+        )
+        return heard
+
+    await eventually(has_been_heard, what="some heartbeats")
+    assert fleet.keys_started()["late"] == 1
+    fleet.open_gate()
+    await fleet.quiet()
+    assert fleet.keys_started() == Counter(["late", "first", "b1", "b2"])
+    assert fleet.ends("stale") == []
 
 
 def tasks() -> list[Task]:
