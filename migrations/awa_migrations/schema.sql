@@ -28,7 +28,8 @@ CREATE TYPE awa.claimed AS (
 	has_unique boolean,
 	first_seq bigint,
 	last_seq bigint,
-	in_flight boolean
+	in_flight boolean,
+	passed integer
 );
 
 -- Name: ending; Type: TYPE; Schema: awa; Owner: -
@@ -107,7 +108,8 @@ CREATE TYPE awa.lane_look AS (
 	bodies awa.claimed[],
 	taken integer,
 	changed boolean,
-	in_flight boolean
+	in_flight boolean,
+	passed int8range
 );
 
 -- Name: moving; Type: TYPE; Schema: awa; Owner: -
@@ -208,7 +210,7 @@ begin
         p_look.bound_old := p_bound;
         p_look.holes_new := '{}';
     elsif (select count(*) from unnest(p_look.holes_new)) > 512 then
-        insert into "awa".lane_holes (lane_id, holes, bound) values (p_look.lane_id, p_look.holes_new, p_bound);
+        perform "awa".leave_holes(p_look.lane_id, p_look.holes_new, p_bound);
         p_look.holes_new := '{}';
     end if;
     return p_look;
@@ -311,7 +313,8 @@ begin
         select count(*), min(r.at) into v_late, v_late_oldest from unnest(v_holes) h
          cross join lateral (select coalesce(r.run_at, r.created_at) as at from "awa".ready_entries r
                               where r.lane_id = p_lane and r.lane_seq >= lower(h) and r.lane_seq < upper(h)
-                                and not v_tombs @> r.lane_seq) r;
+                                and not v_tombs @> r.lane_seq
+                              limit 10000) r;
         waiting := waiting + v_late;
         oldest := least(oldest, v_late_oldest);
     end if;
@@ -439,7 +442,7 @@ begin
         v_bodies := array(
             select row(null, null, null, slot, null, p_lane, null, null, array_agg(lane_seq), array_agg(job_id), array_agg(kind), array_agg(args),
                        array_agg(created_at), array_agg(run_at), array_agg(attempt), array_agg(max_attempts),
-                       array_agg(payload), count(unique_key) > 0, min(lane_seq), max(lane_seq), null)::"awa".claimed
+                       array_agg(payload), count(unique_key) > 0, min(lane_seq), max(lane_seq), null, null)::"awa".claimed
               from (select b.slot, b.lane_seq, b.job_id, b.kind, b.args, b.created_at, b.run_at, b.attempt, b.max_attempts,
                            b.payload, b.unique_key from unnest(p_holes) h
                      cross join lateral (
@@ -455,13 +458,22 @@ begin
     return array(
         select row(null, null, null, slot, null, p_lane, null, null, array_agg(lane_seq), array_agg(job_id), array_agg(kind), array_agg(args),
                    array_agg(created_at), array_agg(run_at), array_agg(attempt), array_agg(max_attempts),
-                   array_agg(payload), count(unique_key) > 0, min(lane_seq), max(lane_seq), null)::"awa".claimed
+                   array_agg(payload), count(unique_key) > 0, min(lane_seq), max(lane_seq), null, null)::"awa".claimed
           from (select * from "awa".ready_entries r
                  where r.slot in (p_slots[1], p_slots[2], p_slots[3], p_slots[4], p_slots[5], p_slots[6], p_slots[7], p_slots[8],
                              p_slots[9], p_slots[10], p_slots[11], p_slots[12], p_slots[13], p_slots[14], p_slots[15], p_slots[16]) and r.lane_id = p_lane and r.lane_seq >= p_from
                    and not p_tombs @> r.lane_seq
                  order by r.lane_seq limit p_limit) b
          group by slot);
+end $$;
+
+-- Name: call_election(); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.call_election() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+    perform pg_notify('awa:0', 'lead');
 end $$;
 
 -- Name: cancel_v1(bigint); Type: FUNCTION; Schema: awa; Owner: -
@@ -489,6 +501,7 @@ begin
             delete from "awa".leases where job_id = p_id and claim_id = v_job.run_lease;
             get diagnostics v_gone = row_count;
         elsif v_job.state = 'available' then
+            perform pg_advisory_xact_lock(hashtext('awa'), -2 - v_job.lane_id);
             perform pg_advisory_xact_lock(hashtext('awa'), v_job.lane_id);
             v_gone := 0;
             if ("awa".find_job(p_id)).lane_seq = v_job.lane_seq and ("awa".find_job(p_id)).state = 'available' then
@@ -662,6 +675,7 @@ begin
         perform "awa".require_settled();
     end if;
     v_end.in_flight := false;
+    v_end.passed := 0;
     for v_lane in
         select l.lane_id, q.queue, l.priority, l.effective, q.deadline, q.n
           from unnest(p_queues, p_deadlines, p_agings) with ordinality q(queue, deadline, aging, n)
@@ -687,7 +701,7 @@ begin
             continue;
         end if;
         v_locked := true;
-        v_look := "awa".look(v_lane.lane_id, v_quota[v_lane.n]);
+        v_look := "awa".look(v_lane.lane_id, v_quota[v_lane.n], p_kinds);
         v_quota[v_lane.n] := v_quota[v_lane.n] - v_look.taken;
         v_end.in_flight := v_end.in_flight or v_look.in_flight;
         if v_look.changed then
@@ -696,12 +710,13 @@ begin
             v_look.effective_priority := v_lane.effective;
             v_look.deadline_seconds := v_lane.deadline;
             v_looks := v_looks || v_look;
+            v_end.passed := v_end.passed + v_look.taken + coalesce(upper(v_look.passed) - lower(v_look.passed), 0);
         end if;
     end loop;
     -- Waiting is safe only while no other lane is held; the look after it has a snapshot of its own.
     if not v_locked and v_busy_lane is not null then
         perform pg_advisory_xact_lock(v_key, v_busy_lane);
-        v_look := "awa".look(v_busy_lane, v_quota[v_busy.n]);
+        v_look := "awa".look(v_busy_lane, v_quota[v_busy.n], p_kinds);
         v_end.in_flight := v_look.in_flight;
         if v_look.changed then
             v_look.queue := v_busy.queue;
@@ -709,6 +724,7 @@ begin
             v_look.effective_priority := v_busy.effective;
             v_look.deadline_seconds := v_busy.deadline;
             v_looks := v_looks || v_look;
+            v_end.passed := v_look.taken + coalesce(upper(v_look.passed) - lower(v_look.passed), 0);
         end if;
     end if;
     if cardinality(v_looks) > 0 then
@@ -944,6 +960,29 @@ begin
     return p_move;
 end $$;
 
+-- Name: defer_unknown(integer, smallint, bigint[]); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.defer_unknown(p_lane integer, p_slot smallint, p_seqs bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_moves "awa".moving[];
+begin
+    if cardinality(p_seqs) = 0 then
+        return;
+    end if;
+    v_moves := array(
+        select "awa".decide(row(r.slot, 0, r.lane_id, r.lane_seq, r.job_id, r.kind, r.args, r.run_at, r.created_at, null, null,
+                   null, null, r.attempt, r.max_attempts, r.unique_key, r.unique_mask, r.payload, null, null, null, null,
+                   null)::"awa".moving,
+               row(r.slot, 0, r.lane_id, r.lane_seq, 'unknown_kind', null, null, null, null, null, null, null,
+                   null)::"awa".ending, v_now)
+          from "awa".ready_entries r where r.slot = p_slot and r.lane_id = p_lane and r.lane_seq = any (p_seqs));
+    perform "awa".entomb(p_lane, p_slot, p_seqs, 'unknown_kind');
+    perform "awa".place("awa".move_keys(v_moves, 'available', v_now), v_now);
+end $$;
+
 -- Name: draw(regclass, integer); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.draw(p_sequence regclass, p_count integer) RETURNS bigint[]
@@ -1081,6 +1120,7 @@ begin
       from unnest(v_ids, p_run_at, p_args, p_kinds, p_max_attempts, p_payloads, p_unique_keys, p_unique_masks)
            with ordinality u(id, run_at, args, kind, tries, payload, key, mask, n)
      where run_at is not null and n <> all (v_lost);
+    perform "awa".wake_leader((select min(at) from unnest(p_run_at) at));
     if v_ready > 0 then
         perform "awa".wake(p_queue_id);
     end if;
@@ -1522,11 +1562,9 @@ CREATE FUNCTION awa.hand_back_unknown(p_claim bigint, p_body awa.claimed, p_kind
     LANGUAGE plpgsql
     AS $$
 declare
-    v_served text[];
-begin
     -- Somebody else may know them, as in the middle of a deploy: then they are not made to wait for longer each time.
-    select array_agg(k) into v_served from "awa".runtime_instances i, unnest(i.kinds) k
-     where i.dead_at is null and i.last_seen > clock_timestamp() - i.stale_after and k = any (p_body.kinds);
+    v_served constant text[] := "awa".served_kinds();
+begin
     perform "awa".end_attempts(array(
         select row(p_body.slot, p_claim, p_body.lane_id, u.seq, 'unknown_kind', case when kind = any (v_served) then 0.2 end,
                    null, null, null, null, null, null, null)::"awa".ending
@@ -1808,6 +1846,16 @@ begin
     return found;
 end $$;
 
+-- Name: leave_holes(integer, int8multirange, xid8); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.leave_holes(p_lane integer, p_holes int8multirange, p_bound xid8) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+    insert into "awa".lane_holes (lane_id, holes, bound) values (p_lane, p_holes, p_bound);
+    perform "awa".wake(0);
+end $$;
+
 -- Name: list_jobs_v1(awa.job_state, text, text, integer); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.list_jobs_v1(p_state awa.job_state, p_kind text, p_queue text, p_limit integer) RETURNS SETOF awa.job_row
@@ -1849,9 +1897,9 @@ begin
      order by l.generation nulls first;
 end $$;
 
--- Name: look(integer, integer); Type: FUNCTION; Schema: awa; Owner: -
+-- Name: look(integer, integer, text[]); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.look(p_lane integer, p_limit integer) RETURNS awa.lane_look
+CREATE FUNCTION awa.look(p_lane integer, p_limit integer, p_kinds text[] DEFAULT NULL::text[]) RETURNS awa.lane_look
     LANGUAGE plpgsql
     AS $$
 declare
@@ -1871,6 +1919,7 @@ declare
     v_next bigint;
     v_taken int8multirange := '{}';
     v_body "awa".claimed;
+    v_ahead record;
 begin
     v_recent := array(select slot from "awa".ring_rotations order by generation desc limit 2);
     v_look := "awa".cursor_of(p_lane, v_recent[1]);
@@ -1907,6 +1956,19 @@ begin
         exit when cardinality(v_look.bodies) + cardinality(v_found) > 0 or v_slots = v_every;
         v_slots := v_every;
     end loop;
+
+    if p_kinds is not null and v_left = p_limit and cardinality(v_found) > 0 and "awa".none_of(v_found, p_kinds) then
+        -- A long run of kinds that nobody knows is passed over as a whole, as a range for the leader to settle: handing back
+        -- job by job would keep those behind it waiting.
+        select * into v_ahead from "awa".unknown_ahead(p_lane, v_slots, v_look.next_seq, p_kinds);
+        if v_ahead.places >= 16 then
+            v_look.passed := int8range(v_look.next_seq, v_ahead.passed_to);
+            v_look.next_seq := v_ahead.passed_to;
+            v_look.changed := true;
+            v_found := case when v_ahead.is_end
+                then "awa".bodies_in(p_lane, v_slots, null, v_look.next_seq, v_tombs, v_left) else '{}' end;
+        end if;
+    end if;
 
     v_look.taken := 0;
     foreach v_body in array v_look.bodies loop
@@ -1963,7 +2025,13 @@ CREATE FUNCTION awa.mark_dead_v1(p_worker bigint, p_reason text) RETURNS boolean
 begin
     update "awa".runtime_instances set dead_at = clock_timestamp(), dead_reason = p_reason
      where worker_id = p_worker and dead_at is null;
-    return found;
+    if not found then
+        return false;
+    end if;
+    if exists (select from "awa".leader where worker_id = p_worker) then
+        perform "awa".call_election();
+    end if;
+    return true;
 end $$;
 
 -- Name: mask_has(smallint, awa.job_state); Type: FUNCTION; Schema: awa; Owner: -
@@ -2147,6 +2215,22 @@ begin
     v_move.unique_mask := p_lease.unique_mask;
     v_move.payload := p_lease.payload;
     return v_move;
+end $$;
+
+-- Name: none_of(awa.claimed[], text[]); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.none_of(p_bodies awa.claimed[], p_kinds text[]) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+declare
+    v_body "awa".claimed;
+begin
+    foreach v_body in array p_bodies loop
+        if v_body.kinds && p_kinds then
+            return false;
+        end if;
+    end loop;
+    return true;
 end $$;
 
 -- Name: numbers_in_use(); Type: FUNCTION; Schema: awa; Owner: -
@@ -2339,6 +2423,7 @@ begin
     select job_id, due_at, created_at, case when state = 'retryable' then p_now end, claim_id, lane_id, attempt_after,
            max_attempts, state, reason, kind, args, unique_key, unique_mask, payload
       from unnest(p_moves) where state in ('scheduled', 'retryable');
+    perform "awa".wake_leader((select min(due_at) from unnest(p_moves) where state in ('scheduled', 'retryable')));
     insert into "awa".done_entries (job_id, run_lease, run_at, created_at, attempted_at, finalized_at, lane_id, attempt,
                                        max_attempts, state, kind, args, unique_key, unique_mask, payload)
     select job_id, claim_id, coalesce(run_at, created_at), created_at, claimed_at, p_now, lane_id, attempt_after,
@@ -2468,7 +2553,7 @@ end $$;
 
 -- Name: promote_v1(integer); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.promote_v1(p_limit integer, OUT promoted integer, OUT next_due timestamp with time zone) RETURNS record
+CREATE FUNCTION awa.promote_v1(p_limit integer, OUT promoted integer, OUT next_due timestamp with time zone, OUT due_in_seconds double precision, OUT has_holes boolean, OUT ended_below bigint) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2481,6 +2566,7 @@ declare
     v_count integer;
 begin
     promoted := 0;
+    ended_below := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
     for v_lane in select l.lane_id, l.sequence, q.queue_id from "awa".lanes l join "awa".queue_meta q on q.queue = l.queue
                    where not q.paused order by l.lane_id loop
         v_count := 0;
@@ -2491,6 +2577,8 @@ begin
         next_due := least(next_due, (select run_at from "awa".deferred_jobs where lane_id = v_lane.lane_id
                                       order by run_at limit 1));
     end loop;
+    due_in_seconds := extract(epoch from next_due - clock_timestamp());
+    has_holes := exists (select from "awa".lane_holes);
 end $$;
 
 -- Name: prune_v1(interval, bigint); Type: FUNCTION; Schema: awa; Owner: -
@@ -2641,6 +2729,7 @@ begin
             coalesce(pg_sequence_last_value('"awa".claim_id'), 0));
     -- Jobs handed back because nobody knew their kind become due now that somebody does.
     update "awa".deferred_jobs set run_at = clock_timestamp() where reason = 'unknown_kind' and kind = any (p_kinds);
+    perform "awa".wake(0);
     return v_worker;
 end $$;
 
@@ -2798,6 +2887,9 @@ CREATE FUNCTION awa.resign_v1(p_duty text, p_worker bigint) RETURNS void
     AS $$
 begin
     delete from "awa".leader where duty = p_duty and worker_id = p_worker;
+    if found then
+        perform "awa".call_election();
+    end if;
 end $$;
 
 -- Name: resume_queue_v1(text); Type: FUNCTION; Schema: awa; Owner: -
@@ -2814,6 +2906,7 @@ begin
     returning queue_id into v_id;
     if v_id is not null then
         perform "awa".wake(v_id);
+        perform "awa".wake(0);
     end if;
     return v_id is not null;
 end $$;
@@ -2870,6 +2963,7 @@ begin
     perform "awa".require_short_transaction('retry');
     if v_job.state in ('scheduled', 'retryable') then
         update "awa".deferred_jobs set run_at = v_now where job_id = p_id and run_at > v_now;
+        perform "awa".wake(0);
     elsif v_job.state in ('failed', 'cancelled') then
         delete from "awa".done_entries where job_id = p_id and state = v_job.state;
         if found then
@@ -2988,6 +3082,16 @@ begin
     return 'rotated';
 end $$;
 
+-- Name: served_kinds(); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.served_kinds() RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+begin
+    return array(select distinct k from "awa".runtime_instances i, unnest(i.kinds) k
+                  where i.dead_at is null and i.last_seen > clock_timestamp() - i.stale_after);
+end $$;
+
 -- Name: settle_holes_v1(); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.settle_holes_v1() RETURNS integer
@@ -3003,22 +3107,34 @@ declare
     v_body "awa".claimed;
     v_found int8multirange;
     v_tombs int8multirange;
+    v_served text[];
+    v_unknown bigint[];
     v_moved integer := 0;
+    v_limit constant integer := 1000;
 begin
-    for v_row in select ctid, lane_id, holes, bound from "awa".lane_holes for update skip locked loop
-        -- The lane's lock, as for every change of what is ready: a body that is being cancelled must not get another place.
-        continue when not pg_try_advisory_xact_lock(hashtext('awa'), v_row.lane_id);
+    for v_row in select ctid, lane_id, holes, bound from "awa".lane_holes order by lane_id, lower(holes)
+                    for update skip locked loop
+        exit when v_moved >= v_limit;
+        -- A body that is being cancelled must not get another place.
+        continue when not pg_try_advisory_xact_lock(hashtext('awa'), -2 - v_row.lane_id);
         select coalesce(range_agg(i), '{}') into v_tombs from "awa".ready_tombstones t, unnest(t.items) i
          where t.lane_id = v_row.lane_id and t.last_seq >= lower(v_row.holes);
         v_xmin := pg_snapshot_xmin(pg_current_snapshot());
         v_bodies := "awa".bodies_in(v_row.lane_id, '{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}', v_row.holes, null, v_tombs,
-                                       5000);
+                                       v_limit);
         v_found := '{}';
         foreach v_body in array v_bodies loop
             v_found := v_found + "awa".as_ranges(v_body);
-            v_moved := v_moved + "awa".move_ready(v_body.lane_id, v_body.slot, v_body.seqs, 'hole');
+            v_moved := v_moved + cardinality(v_body.seqs);
+            v_served := coalesce(v_served, "awa".served_kinds());
+            v_unknown := array(select seq from unnest(v_body.seqs, v_body.kinds) u(seq, kind) where kind <> all (v_served));
+            perform "awa".defer_unknown(v_body.lane_id, v_body.slot, v_unknown);
+            v_body := "awa".without_places(v_body, v_unknown);
+            if v_body.seqs is not null then
+                perform "awa".move_ready(v_body.lane_id, v_body.slot, v_body.seqs, 'hole');
+            end if;
         end loop;
-        if v_xmin >= v_row.bound and "awa".size_of(v_found) < 5000 then
+        if v_xmin >= v_row.bound and "awa".size_of(v_found) < v_limit then
             delete from "awa".lane_holes where ctid = v_row.ctid;
         elsif not isempty(v_found) then
             update "awa".lane_holes set holes = holes - v_found where ctid = v_row.ctid;
@@ -3173,6 +3289,26 @@ begin
     return coalesce(v_lost, '{}');
 end $$;
 
+-- Name: unknown_ahead(integer, smallint[], bigint, text[]); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.unknown_ahead(p_lane integer, p_slots smallint[], p_from bigint, p_kinds text[], OUT passed_to bigint, OUT places bigint, OUT is_end boolean) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+declare
+    v_known constant text[] := p_kinds || "awa".served_kinds();
+    v_first bigint;
+begin
+    select min(b.lane_seq) filter (where b.kind = any (v_known)), max(b.lane_seq) + 1 into v_first, passed_to
+      from (select r.lane_seq, r.kind from "awa".ready_entries r
+             where r.slot in (p_slots[1], p_slots[2], p_slots[3], p_slots[4], p_slots[5], p_slots[6], p_slots[7], p_slots[8],
+                             p_slots[9], p_slots[10], p_slots[11], p_slots[12], p_slots[13], p_slots[14], p_slots[15], p_slots[16])
+               and r.lane_id = p_lane and r.lane_seq >= p_from
+             order by r.lane_seq limit 4096) b;
+    is_end := v_first is not null;
+    passed_to := coalesce(v_first, passed_to);
+    places := passed_to - p_from;
+end $$;
+
 -- Name: unknown_kinds_v1(); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.unknown_kinds_v1() RETURNS TABLE(queue text, kind text, jobs bigint)
@@ -3223,6 +3359,17 @@ begin
     if (case when pg_try_advisory_lock(hashtext('awa'), 1000000 + p_queue_id)
              then not pg_advisory_unlock(hashtext('awa'), 1000000 + p_queue_id) else true end) then
         perform pg_notify('awa:' || p_queue_id, '');
+    end if;
+end $$;
+
+-- Name: wake_leader(timestamp with time zone); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.wake_leader(p_due timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+    if p_due < clock_timestamp() + interval '6 seconds' then
+        perform "awa".wake(0);
     end if;
 end $$;
 
@@ -3305,6 +3452,9 @@ begin
     foreach v_look in array p_looks loop
         if not isempty(v_look.gaps) then
             v_look := "awa".add_holes(v_look, p_bound);
+        end if;
+        if v_look.passed is not null then
+            perform "awa".leave_holes(v_look.lane_id, int8multirange(v_look.passed), p_bound);
         end if;
         v_deadline := case when v_look.deadline_seconds > 0 then v_now + make_interval(secs => v_look.deadline_seconds) end;
         -- The last row of the call lies in the current slot, empty if need be: there the next claim finds the cursor.
@@ -4043,6 +4193,10 @@ REVOKE ALL ON FUNCTION awa.bind_holes(p_bound xid8) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION awa.bodies_in(p_lane integer, p_slots smallint[], p_holes int8multirange, p_from bigint, p_tombs int8multirange, p_limit integer) FROM PUBLIC;
 
+-- Name: FUNCTION call_election(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.call_election() FROM PUBLIC;
+
 -- Name: FUNCTION cancel_v1(p_id bigint); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.cancel_v1(p_id bigint) FROM PUBLIC;
@@ -4102,6 +4256,10 @@ REVOKE ALL ON FUNCTION awa.cursor_of(p_lane integer, p_current smallint) FROM PU
 -- Name: FUNCTION decide(p_move awa.moving, p_end awa.ending, p_now timestamp with time zone); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.decide(p_move awa.moving, p_end awa.ending, p_now timestamp with time zone) FROM PUBLIC;
+
+-- Name: FUNCTION defer_unknown(p_lane integer, p_slot smallint, p_seqs bigint[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.defer_unknown(p_lane integer, p_slot smallint, p_seqs bigint[]) FROM PUBLIC;
 
 -- Name: FUNCTION draw(p_sequence regclass, p_count integer); Type: ACL; Schema: awa; Owner: -
 
@@ -4227,6 +4385,10 @@ REVOKE ALL ON FUNCTION awa.lane_of(p_queue text, p_priority smallint, OUT lane_i
 
 REVOKE ALL ON FUNCTION awa.lead_v1(p_duty text, p_worker bigint, p_lease interval) FROM PUBLIC;
 
+-- Name: FUNCTION leave_holes(p_lane integer, p_holes int8multirange, p_bound xid8); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.leave_holes(p_lane integer, p_holes int8multirange, p_bound xid8) FROM PUBLIC;
+
 -- Name: FUNCTION list_jobs_v1(p_state awa.job_state, p_kind text, p_queue text, p_limit integer); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.list_jobs_v1(p_state awa.job_state, p_kind text, p_queue text, p_limit integer) FROM PUBLIC;
@@ -4235,9 +4397,9 @@ REVOKE ALL ON FUNCTION awa.list_jobs_v1(p_state awa.job_state, p_kind text, p_qu
 
 REVOKE ALL ON FUNCTION awa.live_slots() FROM PUBLIC;
 
--- Name: FUNCTION look(p_lane integer, p_limit integer); Type: ACL; Schema: awa; Owner: -
+-- Name: FUNCTION look(p_lane integer, p_limit integer, p_kinds text[]); Type: ACL; Schema: awa; Owner: -
 
-REVOKE ALL ON FUNCTION awa.look(p_lane integer, p_limit integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION awa.look(p_lane integer, p_limit integer, p_kinds text[]) FROM PUBLIC;
 
 -- Name: FUNCTION mark_dead_v1(p_worker bigint, p_reason text); Type: ACL; Schema: awa; Owner: -
 
@@ -4266,6 +4428,10 @@ REVOKE ALL ON FUNCTION awa.move_ready(p_lane integer, p_slot smallint, p_seqs bi
 -- Name: FUNCTION moving_lease(p_lease awa.leases); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.moving_lease(p_lease awa.leases) FROM PUBLIC;
+
+-- Name: FUNCTION none_of(p_bodies awa.claimed[], p_kinds text[]); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.none_of(p_bodies awa.claimed[], p_kinds text[]) FROM PUBLIC;
 
 -- Name: FUNCTION numbers_in_use(); Type: ACL; Schema: awa; Owner: -
 
@@ -4311,9 +4477,9 @@ REVOKE ALL ON FUNCTION awa.promote_keys(p_jobs awa.deferred_jobs[], p_now timest
 
 REVOKE ALL ON FUNCTION awa.promote_lane(p_lane integer, p_sequence regclass, p_queue_id integer, p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
 
--- Name: FUNCTION promote_v1(p_limit integer, OUT promoted integer, OUT next_due timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+-- Name: FUNCTION promote_v1(p_limit integer, OUT promoted integer, OUT next_due timestamp with time zone, OUT due_in_seconds double precision, OUT has_holes boolean, OUT ended_below bigint); Type: ACL; Schema: awa; Owner: -
 
-REVOKE ALL ON FUNCTION awa.promote_v1(p_limit integer, OUT promoted integer, OUT next_due timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION awa.promote_v1(p_limit integer, OUT promoted integer, OUT next_due timestamp with time zone, OUT due_in_seconds double precision, OUT has_holes boolean, OUT ended_below bigint) FROM PUBLIC;
 
 -- Name: FUNCTION prune_v1(p_retention interval, p_max_bytes bigint, OUT outcome text, OUT pruned_slot smallint, OUT pruned_jobs bigint, OUT horizon timestamp with time zone); Type: ACL; Schema: awa; Owner: -
 
@@ -4399,6 +4565,10 @@ REVOKE ALL ON FUNCTION awa.ring_job(p_body awa.ready_entries) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION awa.rotate_v1(p_every interval, p_max_bytes bigint, p_force boolean) FROM PUBLIC;
 
+-- Name: FUNCTION served_kinds(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.served_kinds() FROM PUBLIC;
+
 -- Name: FUNCTION settle_holes_v1(); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.settle_holes_v1() FROM PUBLIC;
@@ -4435,6 +4605,10 @@ REVOKE ALL ON FUNCTION awa.stale_items(p_claims awa.open_claim[], p_of integer[]
 
 REVOKE ALL ON FUNCTION awa.take_keys(p_ids bigint[], p_keys bytea[], p_masks smallint[], p_states awa.job_state[], p_skip boolean) FROM PUBLIC;
 
+-- Name: FUNCTION unknown_ahead(p_lane integer, p_slots smallint[], p_from bigint, p_kinds text[], OUT passed_to bigint, OUT places bigint, OUT is_end boolean); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.unknown_ahead(p_lane integer, p_slots smallint[], p_from bigint, p_kinds text[], OUT passed_to bigint, OUT places bigint, OUT is_end boolean) FROM PUBLIC;
+
 -- Name: FUNCTION unknown_kinds_v1(); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.unknown_kinds_v1() FROM PUBLIC;
@@ -4446,6 +4620,10 @@ REVOKE ALL ON FUNCTION awa.unsettled(p_worker bigint, p_above bigint, p_until ti
 -- Name: FUNCTION wake(p_queue_id integer); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.wake(p_queue_id integer) FROM PUBLIC;
+
+-- Name: FUNCTION wake_leader(p_due timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.wake_leader(p_due timestamp with time zone) FROM PUBLIC;
 
 -- Name: FUNCTION with_error(p_payload jsonb, p_error text, p_attempt integer, p_terminal boolean, p_output text, p_at timestamp with time zone); Type: ACL; Schema: awa; Owner: -
 

@@ -35,6 +35,7 @@ class Held:
 
     attempts: dict[int, tuple[Claim, int]]
     in_flight: bool = False
+    passed: int = 0
 
     @property
     def ids(self) -> list[int]:
@@ -153,7 +154,7 @@ class Engine:
         """Claim as a worker does; `limit`, `deadline` and `aging` are those of each queue."""
         self._token += 1
         count = len(queues)
-        claims, in_flight = await jobs.claim(
+        claims, beyond = await jobs.claim(
             session or self.admin, self.sql, worker or self.worker, self._token,
             ClaimRequest(
                 tuple(queues), (limit,) * count, (deadline,) * count, (aging,) * count,
@@ -166,7 +167,8 @@ class Engine:
                 for claim in claims
                 for item, seq in zip(claim.items, claim.seqs, strict=True)
             },
-            in_flight,
+            beyond.in_flight,
+            beyond.passed,
         )
 
     async def finish(
@@ -211,7 +213,7 @@ class Engine:
             if held.attempts:
                 await self.finish(held)
                 done += len(held.attempts)
-            elif not held.in_flight:
+            elif not (held.in_flight or held.passed):
                 return done
 
     async def beat(

@@ -145,11 +145,12 @@ async def _run_next(
         (queue.name,), (1,), (queue.deadline.total_seconds(),), (60.0,), client.registry.kinds
     )
     claims: Iterable[Any] = ()
-    sql, took = client.database.sql, True
-    while took and not claims:  # past jobs of kinds without a handler, which go back
-        token = secrets.randbits(62)
-        claims, _ = await jobs.claim(session, sql, worker, token, request)
-        took = await session.fetchval(sql["took"], worker, token)
+    passed = 1
+    while passed and not claims:  # past jobs of kinds without a handler, which go back
+        claims, beyond = await jobs.claim(
+            session, client.database.sql, worker, secrets.randbits(62), request
+        )
+        passed = beyond.passed
     if not claims:
         return None
     permits.take(queue.name, 1)

@@ -21,6 +21,17 @@ begin
     end if;
 end $$;
 
+-- Tells the maintenance leader, while it sleeps, that something is due before it looks by itself: it sleeps for 5 seconds at most.
+-- Called after the transaction has its id and has written what it tells of. 0 stands for no queue.
+create function {schema}.wake_leader(p_due timestamptz) returns void
+language plpgsql volatile
+as $$
+begin
+    if p_due < clock_timestamp() + interval '6 seconds' then
+        perform {schema}.wake(0);
+    end if;
+end $$;
+
 -- Takes the transaction id, then n numbers of a lane. What inserts bodies calls this first. A session that has not looked yet
 -- whether the sequences belong to the rows does so once.
 create function {schema}.draw(p_sequence regclass, p_count integer) returns bigint[]
@@ -198,6 +209,7 @@ begin
       from unnest(v_ids, p_run_at, p_args, p_kinds, p_max_attempts, p_payloads, p_unique_keys, p_unique_masks)
            with ordinality u(id, run_at, args, kind, tries, payload, key, mask, n)
      where run_at is not null and n <> all (v_lost);
+    perform {schema}.wake_leader((select min(at) from unnest(p_run_at) at));
     if v_ready > 0 then
         perform {schema}.wake(p_queue_id);
     end if;

@@ -11,18 +11,18 @@
 --   * two generations of holes, so that new ones do not move the bound of old ones
 
 -- What a call took from one slot of one lane, as the worker gets it. The last row of a call has no claim: it says whether more
--- may be on its way.
+-- may be on its way, and how many bodies were taken or passed over, also those that went back at once.
 create type {schema}.claimed as (
     queue text, priority smallint, effective_priority smallint, slot smallint, claim_id bigint, lane_id integer,
     claimed_at timestamptz, deadline_at timestamptz, seqs bigint[], job_ids bigint[], kinds text[], args jsonb[],
     created_ats timestamptz[], run_ats timestamptz[], attempts smallint[], max_attempts smallint[], payloads jsonb[],
-    has_unique boolean, first_seq bigint, last_seq bigint, in_flight boolean);
+    has_unique boolean, first_seq bigint, last_seq bigint, in_flight boolean, passed integer);
 
 create type {schema}.lane_look as (
     lane_id integer, queue text, priority smallint, effective_priority smallint, deadline_seconds double precision,
     next_seq bigint, holes_old int8multirange, bound_old xid8, holes_new int8multirange, bound_new xid8,
     looked_at timestamptz, gaps int8multirange, current_slot smallint, bodies {schema}.claimed[], taken integer,
-    changed boolean, in_flight boolean);
+    changed boolean, in_flight boolean, passed int8range);
 
 -- Slots are listed one by one (sixteen places, NULL where fewer are asked for) because only such a list lets the executor leave
 -- out the partitions that are not asked for when it starts; = any (array) opens all of them.
@@ -39,7 +39,7 @@ begin
         v_bodies := array(
             select row(null, null, null, slot, null, p_lane, null, null, array_agg(lane_seq), array_agg(job_id), array_agg(kind), array_agg(args),
                        array_agg(created_at), array_agg(run_at), array_agg(attempt), array_agg(max_attempts),
-                       array_agg(payload), count(unique_key) > 0, min(lane_seq), max(lane_seq), null)::{schema}.claimed
+                       array_agg(payload), count(unique_key) > 0, min(lane_seq), max(lane_seq), null, null)::{schema}.claimed
               from (select b.slot, b.lane_seq, b.job_id, b.kind, b.args, b.created_at, b.run_at, b.attempt, b.max_attempts,
                            b.payload, b.unique_key from unnest(p_holes) h
                      cross join lateral (
@@ -55,7 +55,7 @@ begin
     return array(
         select row(null, null, null, slot, null, p_lane, null, null, array_agg(lane_seq), array_agg(job_id), array_agg(kind), array_agg(args),
                    array_agg(created_at), array_agg(run_at), array_agg(attempt), array_agg(max_attempts),
-                   array_agg(payload), count(unique_key) > 0, min(lane_seq), max(lane_seq), null)::{schema}.claimed
+                   array_agg(payload), count(unique_key) > 0, min(lane_seq), max(lane_seq), null, null)::{schema}.claimed
           from (select * from {schema}.ready_entries r
                  where r.slot in (p_slots[1], p_slots[2], p_slots[3], p_slots[4], p_slots[5], p_slots[6], p_slots[7], p_slots[8],
                              p_slots[9], p_slots[10], p_slots[11], p_slots[12], p_slots[13], p_slots[14], p_slots[15], p_slots[16]) and r.lane_id = p_lane and r.lane_seq >= p_from
@@ -75,8 +75,52 @@ begin
     return (select range_agg(int8range(s, s + 1)) from unnest(p_bodies.seqs) s);
 end $$;
 
+-- Whether some bodies are all of other kinds.
+create function {schema}.none_of(p_bodies {schema}.claimed[], p_kinds text[]) returns boolean
+language plpgsql immutable
+as $$
+declare
+    v_body {schema}.claimed;
+begin
+    foreach v_body in array p_bodies loop
+        if v_body.kinds && p_kinds then
+            return false;
+        end if;
+    end loop;
+    return true;
+end $$;
+
+-- How far a lane holds nothing from a number up but kinds that neither the caller nor any live worker knows: to the first
+-- other body, or so far as this looks.
+create function {schema}.unknown_ahead(p_lane integer, p_slots smallint[], p_from bigint, p_kinds text[],
+                                       out passed_to bigint, out places bigint, out is_end boolean)
+language plpgsql volatile
+as $$
+declare
+    v_known constant text[] := p_kinds || {schema}.served_kinds();
+    v_first bigint;
+begin
+    select min(b.lane_seq) filter (where b.kind = any (v_known)), max(b.lane_seq) + 1 into v_first, passed_to
+      from (select r.lane_seq, r.kind from {schema}.ready_entries r
+             where r.slot in (p_slots[1], p_slots[2], p_slots[3], p_slots[4], p_slots[5], p_slots[6], p_slots[7], p_slots[8],
+                             p_slots[9], p_slots[10], p_slots[11], p_slots[12], p_slots[13], p_slots[14], p_slots[15], p_slots[16])
+               and r.lane_id = p_lane and r.lane_seq >= p_from
+             order by r.lane_seq limit 4096) b;
+    is_end := v_first is not null;
+    passed_to := coalesce(v_first, passed_to);
+    places := passed_to - p_from;
+end $$;
+
+create function {schema}.served_kinds() returns text[]
+language plpgsql volatile
+as $$
+begin
+    return array(select distinct k from {schema}.runtime_instances i, unnest(i.kinds) k
+                  where i.dead_at is null and i.last_seen > clock_timestamp() - i.stale_after);
+end $$;
+
 -- Reads one lane whose lock is held. Writes nothing and takes no transaction id.
-create function {schema}.look(p_lane integer, p_limit integer) returns {schema}.lane_look
+create function {schema}.look(p_lane integer, p_limit integer, p_kinds text[] default null) returns {schema}.lane_look
 language plpgsql volatile
 as $$
 declare
@@ -96,6 +140,7 @@ declare
     v_next bigint;
     v_taken int8multirange := '{}';
     v_body {schema}.claimed;
+    v_ahead record;
 begin
     v_recent := array(select slot from {schema}.ring_rotations order by generation desc limit 2);
     v_look := {schema}.cursor_of(p_lane, v_recent[1]);
@@ -132,6 +177,19 @@ begin
         exit when cardinality(v_look.bodies) + cardinality(v_found) > 0 or v_slots = v_every;
         v_slots := v_every;
     end loop;
+
+    if p_kinds is not null and v_left = p_limit and cardinality(v_found) > 0 and {schema}.none_of(v_found, p_kinds) then
+        -- A long run of kinds that nobody knows is passed over as a whole, as a range for the leader to settle: handing back
+        -- job by job would keep those behind it waiting.
+        select * into v_ahead from {schema}.unknown_ahead(p_lane, v_slots, v_look.next_seq, p_kinds);
+        if v_ahead.places >= 16 then
+            v_look.passed := int8range(v_look.next_seq, v_ahead.passed_to);
+            v_look.next_seq := v_ahead.passed_to;
+            v_look.changed := true;
+            v_found := case when v_ahead.is_end
+                then {schema}.bodies_in(p_lane, v_slots, null, v_look.next_seq, v_tombs, v_left) else '{}' end;
+        end if;
+    end if;
 
     v_look.taken := 0;
     foreach v_body in array v_look.bodies loop
@@ -265,6 +323,9 @@ begin
         if not isempty(v_look.gaps) then
             v_look := {schema}.add_holes(v_look, p_bound);
         end if;
+        if v_look.passed is not null then
+            perform {schema}.leave_holes(v_look.lane_id, int8multirange(v_look.passed), p_bound);
+        end if;
         v_deadline := case when v_look.deadline_seconds > 0 then v_now + make_interval(secs => v_look.deadline_seconds) end;
         -- The last row of the call lies in the current slot, empty if need be: there the next claim finds the cursor.
         v_slots := '{}';
@@ -324,10 +385,19 @@ begin
         p_look.bound_old := p_bound;
         p_look.holes_new := '{}';
     elsif (select count(*) from unnest(p_look.holes_new)) > 512 then
-        insert into {schema}.lane_holes (lane_id, holes, bound) values (p_look.lane_id, p_look.holes_new, p_bound);
+        perform {schema}.leave_holes(p_look.lane_id, p_look.holes_new, p_bound);
         p_look.holes_new := '{}';
     end if;
     return p_look;
+end $$;
+
+-- Leaves numbers to the leader: holes that were too many, and runs of kinds that nobody knows.
+create function {schema}.leave_holes(p_lane integer, p_holes int8multirange, p_bound xid8) returns void
+language plpgsql volatile
+as $$
+begin
+    insert into {schema}.lane_holes (lane_id, holes, bound) values (p_lane, p_holes, p_bound);
+    perform {schema}.wake(0);
 end $$;
 
 create function {schema}.claim_v1(
@@ -366,6 +436,7 @@ begin
         perform {schema}.require_settled();
     end if;
     v_end.in_flight := false;
+    v_end.passed := 0;
     for v_lane in
         select l.lane_id, q.queue, l.priority, l.effective, q.deadline, q.n
           from unnest(p_queues, p_deadlines, p_agings) with ordinality q(queue, deadline, aging, n)
@@ -391,7 +462,7 @@ begin
             continue;
         end if;
         v_locked := true;
-        v_look := {schema}.look(v_lane.lane_id, v_quota[v_lane.n]);
+        v_look := {schema}.look(v_lane.lane_id, v_quota[v_lane.n], p_kinds);
         v_quota[v_lane.n] := v_quota[v_lane.n] - v_look.taken;
         v_end.in_flight := v_end.in_flight or v_look.in_flight;
         if v_look.changed then
@@ -400,12 +471,13 @@ begin
             v_look.effective_priority := v_lane.effective;
             v_look.deadline_seconds := v_lane.deadline;
             v_looks := v_looks || v_look;
+            v_end.passed := v_end.passed + v_look.taken + coalesce(upper(v_look.passed) - lower(v_look.passed), 0);
         end if;
     end loop;
     -- Waiting is safe only while no other lane is held; the look after it has a snapshot of its own.
     if not v_locked and v_busy_lane is not null then
         perform pg_advisory_xact_lock(v_key, v_busy_lane);
-        v_look := {schema}.look(v_busy_lane, v_quota[v_busy.n]);
+        v_look := {schema}.look(v_busy_lane, v_quota[v_busy.n], p_kinds);
         v_end.in_flight := v_look.in_flight;
         if v_look.changed then
             v_look.queue := v_busy.queue;
@@ -413,6 +485,7 @@ begin
             v_look.effective_priority := v_busy.effective;
             v_look.deadline_seconds := v_busy.deadline;
             v_looks := v_looks || v_look;
+            v_end.passed := v_look.taken + coalesce(upper(v_look.passed) - lower(v_look.passed), 0);
         end if;
     end if;
     if cardinality(v_looks) > 0 then

@@ -185,6 +185,7 @@ begin
     select job_id, due_at, created_at, case when state = 'retryable' then p_now end, claim_id, lane_id, attempt_after,
            max_attempts, state, reason, kind, args, unique_key, unique_mask, payload
       from unnest(p_moves) where state in ('scheduled', 'retryable');
+    perform {schema}.wake_leader((select min(due_at) from unnest(p_moves) where state in ('scheduled', 'retryable')));
     insert into {schema}.done_entries (job_id, run_lease, run_at, created_at, attempted_at, finalized_at, lane_id, attempt,
                                        max_attempts, state, kind, args, unique_key, unique_mask, payload)
     select job_id, claim_id, coalesce(run_at, created_at), created_at, claimed_at, p_now, lane_id, attempt_after,
@@ -573,11 +574,9 @@ returns {schema}.claimed
 language plpgsql volatile
 as $$
 declare
-    v_served text[];
-begin
     -- Somebody else may know them, as in the middle of a deploy: then they are not made to wait for longer each time.
-    select array_agg(k) into v_served from {schema}.runtime_instances i, unnest(i.kinds) k
-     where i.dead_at is null and i.last_seen > clock_timestamp() - i.stale_after and k = any (p_body.kinds);
+    v_served constant text[] := {schema}.served_kinds();
+begin
     perform {schema}.end_attempts(array(
         select row(p_body.slot, p_claim, p_body.lane_id, u.seq, 'unknown_kind', case when kind = any (v_served) then 0.2 end,
                    null, null, null, null, null, null, null)::{schema}.ending

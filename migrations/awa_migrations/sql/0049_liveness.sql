@@ -34,6 +34,7 @@ begin
             coalesce(pg_sequence_last_value('{schema}.claim_id'), 0));
     -- Jobs handed back because nobody knew their kind become due now that somebody does.
     update {schema}.deferred_jobs set run_at = clock_timestamp() where reason = 'unknown_kind' and kind = any (p_kinds);
+    perform {schema}.wake(0);
     return v_worker;
 end $$;
 
@@ -173,7 +174,21 @@ as $$
 begin
     update {schema}.runtime_instances set dead_at = clock_timestamp(), dead_reason = p_reason
      where worker_id = p_worker and dead_at is null;
-    return found;
+    if not found then
+        return false;
+    end if;
+    if exists (select from {schema}.leader where worker_id = p_worker) then
+        perform {schema}.call_election();
+    end if;
+    return true;
+end $$;
+
+-- Tells those who could lead that nobody does.
+create function {schema}.call_election() returns void
+language plpgsql volatile
+as $$
+begin
+    perform pg_notify('{schema_name}:0', 'lead');
 end $$;
 
 -- The exact end of a dead process, from its recorder: started attempts crashed, all others go back at once.

@@ -26,10 +26,15 @@ set jit = off
 as $$
 begin
     delete from {schema}.leader where duty = p_duty and worker_id = p_worker;
+    if found then
+        perform {schema}.call_election();
+    end if;
 end $$;
 
--- Due deferred jobs of queues that are not paused become ready, lane by lane. Answers how many, and when the next is due.
-create function {schema}.promote_v1(p_limit integer, out promoted integer, out next_due timestamptz)
+-- Due deferred jobs of queues that are not paused become ready, lane by lane. Answers how many, when the next is due and in how
+-- many seconds, whether claims have left holes to settle, and below which number every transaction had ended before it looked.
+create function {schema}.promote_v1(p_limit integer, out promoted integer, out next_due timestamptz,
+                                    out due_in_seconds double precision, out has_holes boolean, out ended_below bigint)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -42,6 +47,7 @@ declare
     v_count integer;
 begin
     promoted := 0;
+    ended_below := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
     for v_lane in select l.lane_id, l.sequence, q.queue_id from {schema}.lanes l join {schema}.queue_meta q on q.queue = l.queue
                    where not q.paused order by l.lane_id loop
         v_count := 0;
@@ -52,6 +58,8 @@ begin
         next_due := least(next_due, (select run_at from {schema}.deferred_jobs where lane_id = v_lane.lane_id
                                       order by run_at limit 1));
     end loop;
+    due_in_seconds := extract(epoch from next_due - clock_timestamp());
+    has_holes := exists (select from {schema}.lane_holes);
 end $$;
 
 create function {schema}.promote_lane(p_lane integer, p_sequence regclass, p_queue_id integer, p_now timestamptz,
@@ -111,8 +119,10 @@ begin
     return v_lost;
 end $$;
 
--- Holes that had no room in a claim row. A body that became visible in one moves to a new place of its lane; the rest is
--- dropped when everybody who could fill it has ended. xmin is read before the bodies are.
+-- Numbers that claims left to the leader: holes that had no room in a claim row, and runs of kinds that nobody knew. A body that
+-- is visible in one moves to a new place of its lane, or waits for a worker that knows its kind; the rest is dropped when
+-- everybody who could fill it has ended. xmin is read before the bodies are. Claims never look at these numbers, so they do not
+-- wait for this; only a cancel does. Answers how many it moved, to be called again while there are any.
 create function {schema}.settle_holes_v1() returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -126,28 +136,62 @@ declare
     v_body {schema}.claimed;
     v_found int8multirange;
     v_tombs int8multirange;
+    v_served text[];
+    v_unknown bigint[];
     v_moved integer := 0;
+    v_limit constant integer := 1000;
 begin
-    for v_row in select ctid, lane_id, holes, bound from {schema}.lane_holes for update skip locked loop
-        -- The lane's lock, as for every change of what is ready: a body that is being cancelled must not get another place.
-        continue when not pg_try_advisory_xact_lock(hashtext('{schema_name}'), v_row.lane_id);
+    for v_row in select ctid, lane_id, holes, bound from {schema}.lane_holes order by lane_id, lower(holes)
+                    for update skip locked loop
+        exit when v_moved >= v_limit;
+        -- A body that is being cancelled must not get another place.
+        continue when not pg_try_advisory_xact_lock(hashtext('{schema_name}'), -2 - v_row.lane_id);
         select coalesce(range_agg(i), '{}') into v_tombs from {schema}.ready_tombstones t, unnest(t.items) i
          where t.lane_id = v_row.lane_id and t.last_seq >= lower(v_row.holes);
         v_xmin := pg_snapshot_xmin(pg_current_snapshot());
         v_bodies := {schema}.bodies_in(v_row.lane_id, '{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}', v_row.holes, null, v_tombs,
-                                       5000);
+                                       v_limit);
         v_found := '{}';
         foreach v_body in array v_bodies loop
             v_found := v_found + {schema}.as_ranges(v_body);
-            v_moved := v_moved + {schema}.move_ready(v_body.lane_id, v_body.slot, v_body.seqs, 'hole');
+            v_moved := v_moved + cardinality(v_body.seqs);
+            v_served := coalesce(v_served, {schema}.served_kinds());
+            v_unknown := array(select seq from unnest(v_body.seqs, v_body.kinds) u(seq, kind) where kind <> all (v_served));
+            perform {schema}.defer_unknown(v_body.lane_id, v_body.slot, v_unknown);
+            v_body := {schema}.without_places(v_body, v_unknown);
+            if v_body.seqs is not null then
+                perform {schema}.move_ready(v_body.lane_id, v_body.slot, v_body.seqs, 'hole');
+            end if;
         end loop;
-        if v_xmin >= v_row.bound and {schema}.size_of(v_found) < 5000 then
+        if v_xmin >= v_row.bound and {schema}.size_of(v_found) < v_limit then
             delete from {schema}.lane_holes where ctid = v_row.ctid;
         elsif not isempty(v_found) then
             update {schema}.lane_holes set holes = holes - v_found where ctid = v_row.ctid;
         end if;
     end loop;
     return v_moved;
+end $$;
+
+-- Ready bodies that nobody knows how to run wait for somebody who does.
+create function {schema}.defer_unknown(p_lane integer, p_slot smallint, p_seqs bigint[]) returns void
+language plpgsql volatile
+as $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_moves {schema}.moving[];
+begin
+    if cardinality(p_seqs) = 0 then
+        return;
+    end if;
+    v_moves := array(
+        select {schema}.decide(row(r.slot, 0, r.lane_id, r.lane_seq, r.job_id, r.kind, r.args, r.run_at, r.created_at, null, null,
+                   null, null, r.attempt, r.max_attempts, r.unique_key, r.unique_mask, r.payload, null, null, null, null,
+                   null)::{schema}.moving,
+               row(r.slot, 0, r.lane_id, r.lane_seq, 'unknown_kind', null, null, null, null, null, null, null,
+                   null)::{schema}.ending, v_now)
+          from {schema}.ready_entries r where r.slot = p_slot and r.lane_id = p_lane and r.lane_seq = any (p_seqs));
+    perform {schema}.entomb(p_lane, p_slot, p_seqs, 'unknown_kind');
+    perform {schema}.place({schema}.move_keys(v_moves, 'available', v_now), v_now);
 end $$;
 
 -- Takes ready bodies out of their places (tombstones) and gives them new ones at the end of the same lane.

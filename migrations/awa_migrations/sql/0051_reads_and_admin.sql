@@ -421,6 +421,7 @@ begin
             delete from {schema}.leases where job_id = p_id and claim_id = v_job.run_lease;
             get diagnostics v_gone = row_count;
         elsif v_job.state = 'available' then
+            perform pg_advisory_xact_lock(hashtext('{schema_name}'), -2 - v_job.lane_id);
             perform pg_advisory_xact_lock(hashtext('{schema_name}'), v_job.lane_id);
             v_gone := 0;
             if ({schema}.find_job(p_id)).lane_seq = v_job.lane_seq and ({schema}.find_job(p_id)).state = 'available' then
@@ -463,6 +464,7 @@ begin
     perform {schema}.require_short_transaction('retry');
     if v_job.state in ('scheduled', 'retryable') then
         update {schema}.deferred_jobs set run_at = v_now where job_id = p_id and run_at > v_now;
+        perform {schema}.wake(0);
     elsif v_job.state in ('failed', 'cancelled') then
         delete from {schema}.done_entries where job_id = p_id and state = v_job.state;
         if found then
@@ -505,6 +507,7 @@ begin
     returning queue_id into v_id;
     if v_id is not null then
         perform {schema}.wake(v_id);
+        perform {schema}.wake(0);
     end if;
     return v_id is not null;
 end $$;
@@ -540,7 +543,8 @@ begin
         select count(*), min(r.at) into v_late, v_late_oldest from unnest(v_holes) h
          cross join lateral (select coalesce(r.run_at, r.created_at) as at from {schema}.ready_entries r
                               where r.lane_id = p_lane and r.lane_seq >= lower(h) and r.lane_seq < upper(h)
-                                and not v_tombs @> r.lane_seq) r;
+                                and not v_tombs @> r.lane_seq
+                              limit 10000) r;
         waiting := waiting + v_late;
         oldest := least(oldest, v_late_oldest);
     end if;

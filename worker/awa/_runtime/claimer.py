@@ -21,7 +21,7 @@ from awa._store import jobs
 from awa._store.attempts import Claim
 from awa._store.database import Database, Session
 from awa._store.faults import WorkerDeclaredDead
-from awa._store.jobs import ClaimRequest
+from awa._store.jobs import Beyond, ClaimRequest
 from awa.errors import AwaError
 from awa.metrics import WorkerMetrics
 from awa.settings import WorkerSettings
@@ -84,7 +84,7 @@ class Claimer(Service):
                 continue
             self.claiming = True
             try:
-                claims, in_flight = await self._claim(request)
+                claims, beyond = await self._claim(request)
             except WorkerDeclaredDead:
                 await self._declared_dead()
                 continue
@@ -95,8 +95,10 @@ class Claimer(Service):
             if claims:
                 self._hand_over(claims)
                 await self._stay_awake()
+            elif beyond.passed:
+                await asyncio.sleep(0)  # jobs of other kinds are no reason to wait
             else:
-                await self._rest(in_flight)
+                await self._rest(beyond.in_flight)
 
     async def close(self) -> None:
         """Close the session."""
@@ -121,7 +123,7 @@ class Claimer(Service):
             self._kinds,
         )
 
-    async def _claim(self, request: ClaimRequest) -> tuple[list[Claim], bool]:
+    async def _claim(self, request: ClaimRequest) -> tuple[list[Claim], Beyond]:
         if self._lost_tokens:
             await self._recover()
         if self._session is None or self._session.is_closed():

@@ -2,8 +2,9 @@
 
 Before a worker sleeps it takes a shared advisory lock of each of its queues in this session, and
 looks once more: producers notify only a queue on which somebody sleeps, so a busy queue sends
-nothing. The session proves itself first: a notification to itself must arrive, else (a pooler in
-transaction mode) the worker says so once and polls.
+nothing. The maintenance leader sleeps in the same way, as queue 0. The session proves itself first:
+a notification to itself must arrive, else (a pooler in transaction mode) the worker says so once
+and polls.
 """
 
 import asyncio
@@ -22,6 +23,8 @@ log = logging.getLogger("awa.listener")
 
 PROBE_SECONDS = 3.0
 CHECK_SECONDS = 15.0
+_LEADER = 0
+"""Stands for no queue."""
 
 
 class Listener(Service):
@@ -40,7 +43,12 @@ class Listener(Service):
         self._queue_ids: list[int] = []
         self._lost = asyncio.Event()
         self._busy = asyncio.Lock()
+        self._leader_asleep_since: int | None = None
         self.wake = asyncio.Event()
+        self.due = asyncio.Event()
+        """Set for the maintenance leader: something may be due soon."""
+        self.election = asyncio.Event()
+        """Set for those who could lead: nobody does."""
         self.works = False
         self.asleep = False
         self.longest_pause = CHECK_SECONDS
@@ -62,7 +70,9 @@ class Listener(Service):
                         await session.fetchval("select 1", timeout=CHECK_SECONDS)
         finally:
             self.works = self.asleep = False
+            self._leader_asleep_since = None
             self.wake.set()
+            self.due.set()
             self._session = None
             session.terminate()
         raise ConnectionError("the listening session ended")
@@ -70,7 +80,7 @@ class Listener(Service):
     async def sleep(self) -> bool:
         """Ask producers to notify; False when that cannot be had and the worker must poll."""
         if self.works and not self.asleep:
-            await self._lock("sleep_lock")
+            await self._lock("sleep_lock", self._queue_ids)
             self.asleep = self.works
         return self.asleep
 
@@ -78,23 +88,41 @@ class Listener(Service):
         """Tell producers that nobody needs to be notified."""
         if self.asleep:
             self.asleep = False
-            await self._lock("sleep_unlock")
+            await self._lock("sleep_unlock", self._queue_ids)
 
-    async def _lock(self, query: str) -> None:
+    async def leader_sleeps(self) -> int | None:
+        """Ask to be notified of what is due soon; None when that cannot be had.
+
+        Return a number above those of all transactions that may not have seen that.
+        """
+        if self.works and self._leader_asleep_since is None:
+            await self._lock("sleep_lock", [_LEADER])
+            self._leader_asleep_since = await self._ask("own_transaction")
+        return self._leader_asleep_since
+
+    async def leader_awake(self) -> None:
+        """Tell everybody that the leader needs not to be notified."""
+        if self._leader_asleep_since is not None:
+            self._leader_asleep_since = None
+            await self._lock("sleep_unlock", [_LEADER])
+
+    async def _lock(self, query: str, ids: list[int]) -> None:
+        await self._ask(query, f"'{{{','.join(map(str, ids))}}}'")
+
+    async def _ask(self, query: str, array: str = "") -> Any:
         session = self._session
         if session is None:
-            return
+            return None
         try:
             with translated():
                 async with self._busy:
-                    await session.execute(self._database.sql[query].replace("$1", self._array()))
+                    return await session.fetchval(self._database.sql[query].replace("$1", array))
         except Exception as error:  # noqa: BLE001 - polling goes on without the lock
             log.warning("listener session lost", extra={"error": type(error).__name__})
             self.works = self.asleep = False
+            self._leader_asleep_since = None
             self._lost.set()
-
-    def _array(self) -> str:
-        return f"'{{{','.join(map(str, self._queue_ids))}}}'"
+            return None
 
     async def _listen(self, session: Session) -> None:
         schema = self._database.settings.schema
@@ -104,6 +132,7 @@ class Listener(Service):
         for queue_id in self._queue_ids:
             await session.add_listener(f"{schema}:{queue_id}", self._notified)
         await session.add_listener(f"{schema}:cancel", self._cancelled)
+        await session.add_listener(f"{schema}:{_LEADER}", self._told_as_leader)
         self.works = await self._proves_itself(session, schema)
         if not self.works:
             log.warning(
@@ -128,6 +157,9 @@ class Listener(Service):
 
     def _notified(self, *_: Any) -> None:
         self.wake.set()
+
+    def _told_as_leader(self, _session: Any, _pid: int, _channel: str, payload: Any) -> None:
+        (self.election if payload == "lead" else self.due).set()
 
     def _cancelled(self, _session: Any, _pid: int, _channel: str, payload: Any) -> None:
         with suppress(ValueError, KeyError, TypeError):

@@ -7,10 +7,13 @@ overlap harms nothing, because every duty is safe beside itself.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 from awa._runtime.identity import Identity
+from awa._runtime.listener import Listener
+from awa._runtime.promoter import Promoter
 from awa._runtime.service import Service
 from awa._store.database import Database, backoff_seconds
 from awa.errors import AwaError
@@ -30,6 +33,8 @@ class Duty:
     name: str
     interval: timedelta
     run: Callable[[], Awaitable[None]]
+    rest: Callable[[], Awaitable[None]] | None = None
+    """Waits for the next time, when that is not just the interval."""
 
 
 class Maintenance(Service):
@@ -42,6 +47,7 @@ class Maintenance(Service):
         database: Database,
         settings: WorkerSettings,
         identity: Identity,
+        listener: Listener,
         metrics: WorkerMetrics,
         *,
         may_judge: Callable[[], bool],
@@ -50,6 +56,7 @@ class Maintenance(Service):
         self._database = database
         self._settings = settings
         self._identity = identity
+        self._listener = listener
         self._metrics = metrics
         self._may_judge = may_judge
         self.longest_pause = settings.leader_check_interval.total_seconds()
@@ -58,11 +65,11 @@ class Maintenance(Service):
         self.prune_outcome = "none"
         self.unknown_kinds: dict[tuple[str, ...], float] = {}
         """Jobs that nobody knows how to run, by kind and queue; empty unless this worker leads."""
+        promoter = Promoter(database, settings, listener, metrics)
         self._duties = [
-            Duty("promote", settings.promote_interval, self._promote),
+            Duty("promote", settings.promote_interval, promoter.run, promoter.rest),
             Duty("rescue", settings.rescue_interval, self._rescue),
             Duty("deadline", settings.deadline_interval, self._deadlines),
-            Duty("holes", settings.promote_interval, self._holes),
             Duty("unknown_kinds", settings.cleanup_interval, self._unknown_kinds),
             Duty("ring", settings.cleanup_interval, self._ring),
             Duty("retire", settings.cleanup_interval, self._retire),
@@ -77,13 +84,22 @@ class Maintenance(Service):
                 log.info("leading maintenance", extra={"worker": self._identity.worker_id})
                 await self._lead()
                 self.leads = False
-            await asyncio.sleep(self._settings.leader_check_interval.total_seconds())
+                await self._listener.leader_awake()
+            await self._wait_for_election()
 
     async def resign(self) -> None:
         """Let another worker lead at once."""
         if self.leads:
             self.leads = False
             await self._database.value("resign", _DUTY_NAME, self._identity.worker_id)
+
+    async def _wait_for_election(self) -> None:
+        """Wait until a leader may have fallen silent, or one has said that it goes."""
+        election = self._listener.election
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.leader_check_interval.total_seconds()):
+                await election.wait()
+        election.clear()
 
     async def _elected(self) -> bool:
         return bool(
@@ -123,15 +139,10 @@ class Maintenance(Service):
                 continue
             failures = 0
             self._metrics.duties[(duty.name, "done")] += 1
-            await asyncio.sleep(duty.interval.total_seconds())
-
-    async def _promote(self) -> None:
-        while True:
-            rows = await self._database.fetch("promote", self._settings.promote_batch_size)
-            promoted = rows[0]["promoted"]
-            self._metrics.promoted += promoted
-            if promoted < self._settings.promote_batch_size:
-                return
+            if duty.rest is not None:
+                await duty.rest()
+            else:
+                await asyncio.sleep(duty.interval.total_seconds())
 
     async def _rescue(self) -> None:
         for row in await self._database.fetch("rescue", self._may_judge()):
@@ -148,9 +159,6 @@ class Maintenance(Service):
     async def _unknown_kinds(self) -> None:
         rows = await self._database.fetch("unknown_kinds")
         self.unknown_kinds = {(row["kind"], row["queue"]): float(row["jobs"]) for row in rows}
-
-    async def _holes(self) -> None:
-        await self._database.value("settle_holes")
 
     async def _ring(self) -> None:
         settings = self._settings

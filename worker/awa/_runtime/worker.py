@@ -77,7 +77,7 @@ class Worker:
         )  # fmt: skip
         self.heartbeat = Heartbeat(self.identity, self.executor, settings, self._become_another)
         self.maintenance = Maintenance(
-            database, settings, self.identity, self.metrics,
+            database, settings, self.identity, self.listener, self.metrics,
             may_judge=lambda: self.heartbeat.is_steady,
         )  # fmt: skip
         self._claimed: asyncio.Queue[list[Claim]] = asyncio.Queue()

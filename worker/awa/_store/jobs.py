@@ -30,6 +30,18 @@ class ClaimRequest:
     kinds: tuple[str, ...] | None
 
 
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """What a claim call has seen beside what it brought.
+
+    `in_flight` says that more may be on its way although none is visible; `passed` counts the jobs
+    that were taken or passed over, also those that went back at once.
+    """
+
+    in_flight: bool
+    passed: int
+
+
 def lanes_of(jobs: Iterable[NewJob]) -> dict[tuple[str, int], list[int]]:
     """Return the positions of jobs by their lane."""
     lanes: dict[tuple[str, int], list[int]] = {}
@@ -172,19 +184,21 @@ async def claim(
     worker: int,
     token: int,
     request: ClaimRequest,
-) -> tuple[list[Claim], bool]:
-    """Claim bodies; return them and whether more may be on its way although none is visible."""
+) -> tuple[list[Claim], Beyond]:
+    """Claim bodies; return them and what else the call has seen."""
     with translated():
         rows = await session.fetch(
             sql["claim"], worker, token, request.queues, request.limits, request.deadlines,
             request.agings, request.kinds,
         )  # fmt: skip
-    return [_claim(row, worker, token) for row in rows[:-1]], rows[-1]["in_flight"]
+    return [_claim(row, worker, token) for row in rows[:-1]], Beyond(
+        rows[-1]["in_flight"], rows[-1]["passed"]
+    )
 
 
 def _claim(row: Any, worker: int, token: int) -> Claim:
     (queue, priority, slot, claim_id, _, claimed_at, deadline_at, seqs, ids, kinds, args, created,
-     due, attempts, tries, payloads, _) = row  # fmt: skip
+     due, attempts, tries, payloads, *_) = row  # fmt: skip
     runs: list[datetime] = created
     if any(due):
         runs = [at or made for at, made in zip(due, created, strict=True)]

@@ -20,15 +20,11 @@ select has_table_privilege('{schema_name}.lanes', 'select');
 select {schema}.register_lane_v1($1::text, $2::smallint);
 
 -- name: claim
--- Bodies for free places, one row per claim, then one row that says whether more may be on its way.
+-- Bodies for free places, one row per claim, then one row that says what else is there.
 select queue, effective_priority, slot, claim_id, lane_id, claimed_at, deadline_at, seqs, job_ids, kinds, args, created_ats,
-       run_ats, attempts, max_attempts, payloads, in_flight
+       run_ats, attempts, max_attempts, payloads, in_flight, passed
   from {schema}.claim_v1($1::bigint, $2::bigint, $3::text[], $4::integer[], $5::double precision[],
                          $6::double precision[], $7::text[]);
-
--- name: took
--- Whether a claim took bodies, also when all of them were of unknown kinds and went back at once.
-select exists (select from {schema}.claim_batches where worker_id = $1::bigint and token = $2::bigint and not isempty(items));
 
 -- name: finish
 -- One flush without outputs; answers what was stale.

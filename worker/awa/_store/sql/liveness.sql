@@ -41,3 +41,7 @@ select pg_advisory_lock_shared(hashtext('{schema_name}'), 1000000 + id) from unn
 -- name: sleep_unlock
 -- Says that this session is awake.
 select pg_advisory_unlock_shared(hashtext('{schema_name}'), 1000000 + id) from unnest($1::integer[]) id;
+
+-- name: own_transaction
+-- A number above those of all transactions that have written so far.
+select pg_current_xact_id()::text::bigint;

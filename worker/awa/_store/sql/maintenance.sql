@@ -8,7 +8,7 @@ select {schema}.resign_v1($1::text, $2::bigint);
 
 -- name: promote
 -- Makes due jobs ready.
-select promoted, next_due from {schema}.promote_v1($1::integer);
+select promoted, next_due, due_in_seconds, has_holes, ended_below from {schema}.promote_v1($1::integer);
 
 -- name: rescue
 -- Takes the work of workers that are dead or unknown; silent ones are declared dead only if $1.
@@ -23,7 +23,7 @@ select job_id, claim_id, worker_id from {schema}.rescue_overdue_v1();
 select queue, kind, jobs from {schema}.unknown_kinds_v1();
 
 -- name: settle_holes
--- Settles holes that had no room in a claim row.
+-- Settles numbers that claims left to the leader; answers how many jobs it moved.
 select {schema}.settle_holes_v1();
 
 -- name: rotate
