@@ -78,6 +78,7 @@ class Claimer(Service):
     async def run(self) -> None:
         """Claim until `stopping` is set. The claim in flight is always waited for."""
         while not self.stopping.is_set():
+            self._permits.freed.clear()
             request = self._request()
             if request is None or not self._may_claim():
                 await self._wait_for_places()
@@ -98,7 +99,7 @@ class Claimer(Service):
             elif beyond.passed:
                 await asyncio.sleep(0)  # jobs of other kinds are no reason to wait
             else:
-                await self._rest(beyond.in_flight)
+                await self._rest(request, beyond.in_flight)
 
     async def close(self) -> None:
         """Close the session."""
@@ -183,8 +184,11 @@ class Claimer(Service):
             await self._listener.awake()
         await asyncio.sleep(0)
 
-    async def _rest(self, in_flight: bool) -> None:
-        """Wait for a reason to look again."""
+    async def _rest(self, request: ClaimRequest, in_flight: bool) -> None:
+        """Wait for a reason to look again.
+
+        Places of a queue that had none and was not asked for are a reason too.
+        """
         wake = self._listener.wake
         if not (in_flight and self._empty < BRIEF_PAUSES):
             self._busy_since = None
@@ -197,7 +201,12 @@ class Claimer(Service):
             limit = min(poll, 0.001 * 2 ** min(self._empty - 1, 20))
         else:
             limit = LONGEST_SLEEP_SECONDS if self._listener.asleep else poll
-        await self._wait(wake, limit)
+        if len(request.queues) == len(self._settings.queues):
+            await self._wait(limit, wake)
+        else:
+            offered_in = self._permits.seconds_until_offer()
+            limit = limit if offered_in is None else min(limit, max(offered_in, 0.001))
+            await self._wait(limit, wake, self._permits.freed)
         if wake.is_set():
             wake.clear()
             self._empty = 0
@@ -210,13 +219,15 @@ class Claimer(Service):
         if self._request() is not None and self._may_claim():
             return
         limit = poll if limit is None else min(max(limit, 0.001), LONGEST_SLEEP_SECONDS)
-        await self._wait(self._permits.freed, limit)
+        await self._wait(limit, self._permits.freed)
 
-    async def _wait(self, event: asyncio.Event, limit: float) -> None:
-        stop = asyncio.ensure_future(self.stopping.wait())
-        happened = asyncio.ensure_future(event.wait())
+    async def _wait(self, limit: float, *events: asyncio.Event) -> None:
+        """Wait for any of some events, or a stop."""
+        if any(event.is_set() for event in events):
+            return
+        waits = [asyncio.ensure_future(event.wait()) for event in (self.stopping, *events)]
         try:
-            await asyncio.wait((stop, happened), timeout=limit, return_when="FIRST_COMPLETED")
+            await asyncio.wait(waits, timeout=limit, return_when="FIRST_COMPLETED")
         finally:
-            stop.cancel()
-            happened.cancel()
+            for wait in waits:
+                wait.cancel()
