@@ -221,7 +221,18 @@ class Session:
                 await self._connection.remove_listener(sleep.channel, sleep.told)
 
     async def _proves_itself(self) -> bool:
-        """Whether a notification arrives; through a pooler in transaction mode it does not."""
+        """Whether a notification arrives here for as long as the session lasts.
+
+        Behind a pooler it may, and the next one may not: the session on the server is another one
+        for each transaction, and a lock taken there would stay behind. It shows in who answers.
+        """
+        greeted_by = self._connection.get_server_pid()
+        async with self._answering():
+            answered = await self._connection.execute(
+                f"select where pg_backend_pid() = {greeted_by}"
+            )
+        if answered != "SELECT 1":
+            return False
         arrived = asyncio.Event()
         channel = f"{self._schema}:probe:{secrets.token_hex(8)}"
         proof = _Sleep(0, channel, lambda *_: arrived.set())

@@ -15,10 +15,12 @@ from cluster.handle import Cluster
 from support.engine import Engine
 from support.fleet.fleet import Fleet
 from support.holding import Switchboard, switchboard
+from support.pooler import Pool
 from support.postgres import Connect, Database, Server
 from support.run import Run
 
 type MakeFleet = Callable[[Database], Fleet]
+type MakePool = Callable[..., Pool]
 
 
 @pytest.fixture
@@ -53,6 +55,20 @@ async def engine(database: Database, connect: Connect) -> Engine:
 async def quiet_engine(quiet_database: Database, connect: Connect) -> Engine:
     """The same on a server where nothing else runs."""
     return await Engine(quiet_database, connect).open()
+
+
+@pytest.fixture
+def make_pool(test_run: Run) -> Iterator[MakePool]:
+    """Put a PgBouncer before a server: `make_pool(server, "transaction", size)`."""
+    pools: list[Pool] = []
+
+    def make(server: Server, mode: str, size: int, ignored: str = "") -> Pool:
+        pools.append(Pool(test_run.new_path("pgbouncer"), server, mode, size, ignored))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.stop()
 
 
 @pytest.fixture

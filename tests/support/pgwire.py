@@ -7,7 +7,7 @@ statement is recognised by its text each time it is executed. Encryption is decl
 import struct
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
 
@@ -35,12 +35,14 @@ class CutPoint:
     """Cut at the `nth` execution of a statement that contains `text` (case-insensitively).
 
     Executions are counted over all connections from the moment of arming. It trips once;
-    afterwards everything is forwarded.
+    afterwards everything is forwarded. A `silent` one tells neither side: what either of them
+    sends from then on is lost, and the connection stays open.
     """
 
     text: str
     when: When
     nth: int = 1
+    silent: bool = False
     _seen: int = 0
     _tripped: threading.Event = field(default_factory=threading.Event)
 
@@ -71,9 +73,9 @@ class PostgresProxy(FaultProxy):
 
     _point: CutPoint | None = None
 
-    def cut_at(self, text: str, when: When, *, nth: int = 1) -> CutPoint:
+    def cut_at(self, text: str, when: When, *, nth: int = 1, silent: bool = False) -> CutPoint:
         """Arm a cut, replacing the one armed before; wait for it with the returned `wait`."""
-        self._point = CutPoint(text, when, nth)
+        self._point = CutPoint(text, when, nth, silent)
         return self._point
 
     def make_tap(self) -> Tap:
@@ -113,8 +115,7 @@ class PostgresTap(Tap):
             point = self._armed()
             if statement is not None and point is not None and point.counts(statement):
                 if point.when is When.BEFORE_SENT:
-                    point.trip()
-                    return Passage(bytes(out), bytes(reply), cut=True)
+                    return self._trip(point, Passage(bytes(out), bytes(reply), cut=True))
                 self._awaited, self._awaited_round = point, self._rounds_sent
             if message[:1] in (b"Q", b"S", b"F"):
                 self._rounds_sent += 1
@@ -132,13 +133,17 @@ class PostgresTap(Tap):
             elif point.when is When.AFTER_FIRST_ANSWER:
                 out += message
                 if message[0] in FIRST_ANSWERS:
-                    point.trip()
-                    return Passage(bytes(out), cut=True)
+                    return self._trip(point, Passage(bytes(out), cut=True))
             elif is_round_end:
-                point.trip()
-                return Passage(bytes(out), cut=True)
+                return self._trip(point, Passage(bytes(out), cut=True))
             self._rounds_done += is_round_end
         return Passage(bytes(out))
+
+    def _trip(self, point: CutPoint, passage: Passage) -> Passage:
+        """Cut, or fall silent, with what passes before."""
+        self.is_silent = point.silent
+        point.trip()
+        return replace(passage, cut=not point.silent)
 
     def _take_startup(self, data: bytes, out: bytearray, reply: bytearray) -> bytes:
         """Handle the untyped messages before the session; return what follows them."""

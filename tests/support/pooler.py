@@ -14,9 +14,14 @@ from support.waiting import eventually_sync
 
 
 class Pool:
-    """One PgBouncer with at most `size` server connections for every database."""
+    """One PgBouncer with at most `size` server connections for every database.
 
-    def __init__(self, folder: Path, server: Server, mode: str, size: int) -> None:
+    It refuses settings at the start of a session, except those in `ignored`, which it forgets.
+    """
+
+    def __init__(
+        self, folder: Path, server: Server, mode: str, size: int, ignored: str = ""
+    ) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -36,6 +41,7 @@ class Pool:
             pool_mode = {mode}
             default_pool_size = {size}
             max_client_conn = 50
+            ignore_startup_parameters = {ignored}
             server_login_retry = 1
             query_wait_timeout = 2
             """.replace("            ", "")

@@ -31,6 +31,9 @@ class Passage:
 class Tap:
     """Sees the traffic of one connection and decides what passes; this one passes everything."""
 
+    is_silent = False
+    """Whether all further traffic is lost, ends included: neither side ever hears of the other."""
+
     def from_client(self, data: bytes) -> Passage:
         """Judge bytes on their way to the server."""
         return Passage(data)
@@ -208,17 +211,27 @@ class FaultProxy:
 
     async def _pump_up(self, connection: _Connection) -> None:
         (reader, back), (_, onward) = connection.client, connection.server
-        while data := await reader.read(CHUNK_BYTES):
-            await self._hold()
-            passage = connection.tap.from_client(data)
-            back.write(passage.reply)
-            await self._pass_on(connection, passage, onward)
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(CHUNK_BYTES):
+                await self._hold()
+                if not connection.tap.is_silent:
+                    passage = connection.tap.from_client(data)
+                    back.write(passage.reply)
+                    await self._pass_on(connection, passage, onward)
+        await self._keep_silent(connection)
 
     async def _pump_down(self, connection: _Connection) -> None:
         (reader, _), (_, onward) = connection.server, connection.client
-        while data := await reader.read(CHUNK_BYTES):
-            await self._hold()
-            await self._pass_on(connection, connection.tap.from_server(data), onward)
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(CHUNK_BYTES):
+                await self._hold()
+                if not connection.tap.is_silent:
+                    await self._pass_on(connection, connection.tap.from_server(data), onward)
+        await self._keep_silent(connection)
+
+    async def _keep_silent(self, connection: _Connection) -> None:
+        if connection.tap.is_silent:
+            await connection.ended.wait()
 
     async def _hold(self) -> None:
         if self._delay_seconds:

@@ -13,6 +13,7 @@ from awa._store.counts import QueueCounts
 from awa._store.database import Database, load_statements
 from awa._store.faults import DRIVER_ERRORS, translated
 from awa._store.rows import inserted_row, job_row
+from awa._store.sessions import set_local, step
 from awa.environment import release
 from awa.errors import AwaError, JobNotFound, ValidationError
 from awa.job import Job, JobState
@@ -100,7 +101,7 @@ class Transaction:
 
     async def _leave(self) -> None:
         """Undo what statements of others changed in the session; else nobody gets it again."""
-        if self._ran_foreign:
+        if self._ran_foreign and not self._session.is_shared:
             try:
                 await self._session.reset()
             except DRIVER_ERRORS:
@@ -271,6 +272,7 @@ class AsyncClient:
                 await transaction.start()
             opened = Transaction(self, session)
             try:
+                await set_local(session)
                 yield opened
                 await opened._check()
                 with translated():
@@ -421,7 +423,8 @@ class AsyncClient:
             if not self._reads_lanes or not await session.fetchval(sql["lane_exists"], *lane):
                 other = await self.database.dedicated("register")
                 try:
-                    await other.fetchval(sql["register_lane"], *lane)
+                    async with step(other):
+                        await other.fetchval(sql["register_lane"], *lane)
                 finally:
                     await other.close()
             self._lanes.add(lane)

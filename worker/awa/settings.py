@@ -43,20 +43,29 @@ class DatabaseSettings:
     statement_timeout: Annotated[
         timedelta,
         Knob(
-            "How long to wait for an answer before the connection counts as broken. Claims must "
-            "not take longer than this.",
+            "How long to wait for an answer before the connection counts as broken.",
             least=timedelta(milliseconds=1),
             most=timedelta(seconds=30),
         ),
     ] = timedelta(seconds=30)
 
+    listen_url: Annotated[
+        str | None,
+        Knob(
+            "Another address of the same database, past a pooler in transaction mode: where a "
+            "worker listens for new jobs, with one connection."
+        ),
+    ] = field(default=None, repr=False)
+
     def __post_init__(self) -> None:
         check_knobs(self, "database ")
-        if not _is_address(self.database_url):
-            raise ValidationError(
-                "database_url is not an address of PostgreSQL; it looks like "
-                "postgresql://user@host/database"
-            )
+        for name in ("database_url", "listen_url"):
+            address = getattr(self, name)
+            if address is not None and not _is_address(address):
+                raise ValidationError(
+                    f"{name} is not an address of PostgreSQL; it looks like "
+                    "postgresql://user@host/database"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +100,16 @@ class WorkerSettings:
             most=timedelta(minutes=10),
         ),
     ] = timedelta(milliseconds=200)
+    answer_timeout: Annotated[
+        timedelta,
+        Knob(
+            "How long a claim, a write of outcomes or a heartbeat waits for an answer before its "
+            "connection counts as broken and another takes its place; `statement_timeout` if that "
+            "is shorter. None of them may take longer.",
+            least=timedelta(milliseconds=100),
+            most=timedelta(seconds=30),
+        ),
+    ] = timedelta(seconds=10)
     finish_batch_size: Annotated[
         int, Knob("The most attempts in one write of outcomes.", least=1, most=10_000)
     ] = 512

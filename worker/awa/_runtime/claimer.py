@@ -19,9 +19,10 @@ from awa._runtime.permits import Permits
 from awa._runtime.service import Service
 from awa._store import jobs
 from awa._store.attempts import Claim
-from awa._store.database import Database, Session
+from awa._store.database import Database, Session, step
 from awa._store.faults import WorkerDeclaredDead
 from awa._store.jobs import Beyond, ClaimRequest
+from awa._store.sessions import GOODBYE_SECONDS
 from awa.errors import AwaError
 from awa.metrics import WorkerMetrics
 from awa.settings import WorkerSettings
@@ -106,7 +107,7 @@ class Claimer(Service):
         session, self._session = self._session, None
         if session is not None:
             with suppress(Exception):
-                await session.close(timeout=2)
+                await session.close(timeout=GOODBYE_SECONDS)
 
     def _request(self) -> ClaimRequest | None:
         offers = [(queue, self._permits.offer(queue.name)) for queue in self._settings.queues]
@@ -131,9 +132,10 @@ class Claimer(Service):
             self._session = await self._open()
         token = secrets.randbits(62)
         try:
-            return await jobs.claim(
-                self._session, self._database.sql, self._identity.worker_id, token, request
-            )
+            async with step(self._session):
+                return await jobs.claim(
+                    self._session, self._database.sql, self._identity.worker_id, token, request
+                )
         except WorkerDeclaredDead:
             raise
         except AwaError:
@@ -144,7 +146,9 @@ class Claimer(Service):
 
     async def _open(self) -> Session:
         """Open a session; the server at the address may be another one than before."""
-        session = await self._database.dedicated("claim", synchronous_commit="off")
+        session = await self._database.dedicated(
+            "claim", self._settings.answer_timeout, synchronous_commit="off"
+        )
         try:
             await self._database.arrive(session)
         except BaseException:

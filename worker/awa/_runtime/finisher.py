@@ -17,7 +17,8 @@ from contextlib import suppress
 from awa._runtime.service import Service
 from awa._store import jobs
 from awa._store.attempts import Claim, Flush, SealedAttempt
-from awa._store.database import Database, Session, backoff_seconds
+from awa._store.database import Database, Session, backoff_seconds, step
+from awa._store.sessions import GOODBYE_SECONDS
 from awa.errors import AwaError, DatabaseUnreachable
 from awa.outcome import Failed
 from awa.settings import WorkerSettings
@@ -104,7 +105,7 @@ class Finisher(Service):
         session, self._session = self._session, None
         if session is not None:
             with suppress(Exception):
-                await session.close(timeout=2)
+                await session.close(timeout=GOODBYE_SECONDS)
 
     def _take(self) -> list[SealedAttempt]:
         """Take the next attempts of one worker identity, and of each claim number only one claim.
@@ -130,13 +131,7 @@ class Finisher(Service):
         """Send a flush until the database has an answer to it."""
         while True:
             try:
-                session = await self._open()
-                store_outputs = not flush.has_outputs or await self._stores_outputs(session)
-                stale = await jobs.finish(
-                    session, self._database.sql, flush, store_outputs=store_outputs
-                )
-                if stale and self._sent_before:
-                    stale -= await jobs.already_written(session, self._database.sql, flush, stale)
+                stale = await self._write(flush)
             except AwaError as error:
                 if not (isinstance(error, DatabaseUnreachable) or _is_transient(error)):
                     await self._refused(flush, error)
@@ -146,6 +141,15 @@ class Finisher(Service):
                 self.flushes += 1
                 self.ended(flush, stale)
                 return
+
+    async def _write(self, flush: Flush) -> set[tuple[int, int]]:
+        session, sql = await self._open(), self._database.sql
+        async with step(session):
+            store_outputs = not flush.has_outputs or await self._stores_outputs(session)
+            stale = await jobs.finish(session, sql, flush, store_outputs=store_outputs)
+            if stale and self._sent_before:
+                stale -= await jobs.already_written(session, sql, flush, stale)
+        return stale
 
     async def _refused(self, flush: Flush, error: AwaError) -> None:
         """Halve what the database refuses until the attempt at fault is alone."""
@@ -176,7 +180,7 @@ class Finisher(Service):
 
     async def _open(self) -> Session:
         if self._session is None or self._session.is_closed():
-            self._session = await self._database.dedicated("finish")
+            self._session = await self._database.dedicated("finish", self._settings.answer_timeout)
         return self._session
 
     async def _stores_outputs(self, session: Session) -> bool:

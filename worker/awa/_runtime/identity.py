@@ -84,6 +84,7 @@ class Identity:
             [claim_id for claim_id, _ in started],
             [seq for _, seq in started],
             2 * self._settings.heartbeat_interval,
+            limit=self._settings.answer_timeout,
         )
         return bool(rows[0]["alive"])
 

@@ -2,9 +2,16 @@
 
 Before a worker sleeps it takes a shared advisory lock of each of its queues in this session, and
 looks once more: producers notify only a queue on which somebody sleeps, so a busy queue sends
-nothing. The maintenance leader sleeps in the same way, as queue 0. The session proves itself first:
-a notification to itself must arrive, else (a pooler in transaction mode) the worker says so once
-and polls.
+nothing. The maintenance leader sleeps in the same way, as queue 0.
+
+The session proves itself first: what another session notifies must arrive. Where it does
+not (a pooler in transaction mode) the worker says so once, holds no session for it, and polls; it
+tries again every now and then. Sent from the same session it would prove nothing: a pooler hands on
+what arrives while the sender still has the server's session.
+
+The session is asked for an answer every `CHECK_SECONDS`, so that one whose other end is gone is
+replaced before anybody relies on it for long. Its successor ends what is left of it on the server,
+which would go on holding the locks.
 """
 
 import asyncio
@@ -13,16 +20,23 @@ import logging
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 from awa._runtime.service import Service
-from awa._store.database import Database, Session
+from awa._store.database import Database, Session, step
 from awa._store.faults import DRIVER_ERRORS, translated
+from awa.errors import AwaError
 
 log = logging.getLogger("awa.listener")
 
+ANSWER_LIMIT = timedelta(seconds=5)
+"""How long this session waits for an answer: everything in it takes no time at all."""
 PROBE_SECONDS = 3.0
-CHECK_SECONDS = 15.0
+CHECK_SECONDS = 5.0
+RETRY_SECONDS = 60.0
+SHARED_RETRY_SECONDS = 600.0
+"""Rarely, because each try may leave a LISTEN behind in a session of the pooler's."""
 _LEADER = 0
 """Stands for no queue."""
 
@@ -52,22 +66,35 @@ class Listener(Service):
         self.works = False
         self.asleep = False
         self.longest_pause = CHECK_SECONDS
+        self._has_said = False
+        self._backend: tuple[object, ...] | None = None
+        """The server's process of the last session that worked."""
 
     async def run(self) -> None:
         """Listen until the session breaks; the supervisor calls again."""
+        while True:
+            pause = await self._listen()
+            until = asyncio.get_running_loop().time() + pause
+            while asyncio.get_running_loop().time() < until:
+                self.progressed()
+                await asyncio.sleep(CHECK_SECONDS)
+
+    async def _listen(self) -> float:
+        """Listen for as long as it works; return when to try again where nothing arrives."""
         self._lost.clear()
-        self._session = session = await self._database.dedicated("listen", statement_timeout="0")
+        rows = await self._database.fetch("queue_ids", list(self._queues), limit=ANSWER_LIMIT)
+        self._queue_ids = [row["queue_id"] for row in rows]
+        session = await self._database.listening(ANSWER_LIMIT)
+        session.add_termination_listener(lambda _: self._lost.set())
         try:
             with translated():
-                await self._listen(session)
-                while not self._lost.is_set():
-                    self.progressed()
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(CHECK_SECONDS):
-                            await self._lost.wait()
-                            break
-                    async with self._busy:
-                        await session.fetchval("select 1", timeout=CHECK_SECONDS)
+                if not await self._proves_itself(session):
+                    self._say_it_polls()
+                    return SHARED_RETRY_SECONDS if session.is_shared else RETRY_SECONDS
+                await self._end_former()
+                await self._subscribe(session)
+                self._session, self.works, self._has_said = session, True, False
+                await self._check(session)
         finally:
             self.works = self.asleep = False
             self._leader_asleep_since = None
@@ -76,6 +103,17 @@ class Listener(Service):
             self._session = None
             session.terminate()
         raise ConnectionError("the listening session ended")
+
+    async def _check(self, session: Session) -> None:
+        """Ask for an answer every so often, until the session is lost."""
+        while not self._lost.is_set():
+            self.progressed()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_SECONDS):
+                    await self._lost.wait()
+                    return
+            async with self._busy:
+                await session.execute("select")
 
     async def sleep(self) -> bool:
         """Ask producers to notify; False when that cannot be had and the worker must poll."""
@@ -124,36 +162,43 @@ class Listener(Service):
             self._lost.set()
             return None
 
-    async def _listen(self, session: Session) -> None:
+    async def _subscribe(self, session: Session) -> None:
         schema = self._database.settings.schema
-        rows = await session.fetch(self._database.sql["queue_ids"], list(self._queues))
-        self._queue_ids = [row["queue_id"] for row in rows]
-        session.add_termination_listener(lambda _: self._lost.set())
-        for queue_id in self._queue_ids:
-            await session.add_listener(f"{schema}:{queue_id}", self._notified)
-        await session.add_listener(f"{schema}:cancel", self._cancelled)
-        await session.add_listener(f"{schema}:{_LEADER}", self._told_as_leader)
-        self.works = await self._proves_itself(session, schema)
-        if not self.works:
-            log.warning(
-                "notifications do not arrive: the database address leads through a pooler in "
-                "transaction mode; the worker polls. Give it a direct address to start jobs at once"
-            )
+        async with step(session):
+            for queue_id in self._queue_ids:
+                await session.add_listener(f"{schema}:{queue_id}", self._notified)
+            await session.add_listener(f"{schema}:cancel", self._cancelled)
+            await session.add_listener(f"{schema}:{_LEADER}", self._told_as_leader)
+            own = await session.fetchrow(self._database.sql["own_backend"])
+            self._backend = None if own is None else tuple(own)
 
-    async def _proves_itself(self, session: Session, schema: str) -> bool:
+    async def _end_former(self) -> None:
+        former, self._backend = self._backend, None
+        if former is not None:
+            with suppress(AwaError):
+                await self._database.fetch("end_backend", *former, limit=ANSWER_LIMIT)
+
+    async def _proves_itself(self, session: Session) -> bool:
         arrived = asyncio.Event()
-        channel = f"{schema}:probe:{secrets.token_hex(8)}"
-        await session.add_listener(channel, lambda *_: arrived.set())
-        try:
-            await session.execute(f"notify {_quoted(channel)}")
+        channel = f"{self._database.settings.schema}:probe:{secrets.token_hex(8)}"
+        async with step(session):
+            await session.add_listener(channel, lambda *_: arrived.set())
+        await self._database.fetch("notify", channel, limit=ANSWER_LIMIT)
+        with suppress(TimeoutError):
             async with asyncio.timeout(PROBE_SECONDS):
                 await arrived.wait()
-        except TimeoutError:
-            return False
-        finally:
-            with suppress(*DRIVER_ERRORS):
-                await session.execute(f"unlisten {_quoted(channel)}")
-        return True
+        with suppress(*DRIVER_ERRORS):
+            await session.execute(f'unlisten "{channel}"')
+        return arrived.is_set()
+
+    def _say_it_polls(self) -> None:
+        if not self._has_said:
+            self._has_said = True
+            log.warning(
+                "notifications do not arrive: the database address leads through a pooler in "
+                "transaction mode; the worker polls. To start jobs at once, give it the server's "
+                "own address in AWA_LISTEN_URL"
+            )
 
     def _notified(self, *_: Any) -> None:
         self.wake.set()
@@ -165,7 +210,3 @@ class Listener(Service):
         with suppress(ValueError, KeyError, TypeError):
             said = json.loads(payload)
             self._on_cancel(int(said["job_id"]), int(said["run_lease"]))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -36,8 +36,10 @@ log = logging.getLogger("awa.worker")
 
 STOP_GRACE_SECONDS = 1.0
 """How long handlers that are asked to stop may take over it."""
-WRITE_SECONDS = 5.0
-"""How long the last outcomes may take to be written."""
+AFTER_DRAIN_SECONDS = 5.0
+"""How long after the drain timeout a stop takes at most, whatever the database does."""
+LEAVE_SECONDS = 0.75
+"""What of that is kept for telling the database, and as much again for closing sessions."""
 
 
 class Worker:
@@ -122,27 +124,27 @@ class Worker:
         limit = self.settings.drain_timeout.total_seconds()
         limit = limit if drain_seconds is None else drain_seconds
         ends_at = time.monotonic() + limit
-        await self._stop_claiming()
+        over_at = ends_at + AFTER_DRAIN_SECONDS
+        await self._stop_claiming(ends_at + LEAVE_SECONDS)
         if not await self._drained(ends_at):
             await self._give_back()
         with suppress(TimeoutError):
-            async with asyncio.timeout(WRITE_SECONDS):
+            async with asyncio.timeout(over_at - 2 * LEAVE_SECONDS - time.monotonic()):
                 await self.finisher.drained()
         clean = not self.executor.waiting and not self.finisher.waiting
         for service in reversed(self.services):
             await service.stop()
         await self._leave(clean)
-        for part in (self.claimer, self.finisher):
-            await part.close()
+        await asyncio.gather(self.claimer.close(), self.finisher.close())
         self.executor.close()
         log.info("worker stopped", extra={"worker": self.identity.worker_id, "clean": clean})
         return clean
 
-    async def _stop_claiming(self) -> None:
+    async def _stop_claiming(self, until: float) -> None:
         self.claimer.stopping.set()
         task = self.claimer._task
         if task is not None:
-            await asyncio.wait((task,), timeout=WRITE_SECONDS)
+            await asyncio.wait((task,), timeout=max(0.0, until - time.monotonic()))
 
     def hurry(self) -> None:
         """End the drain of a `stop` now instead of at its limit."""
@@ -178,7 +180,7 @@ class Worker:
 
     async def _leave(self, clean: bool) -> None:
         with suppress(AwaError, TimeoutError):
-            async with asyncio.timeout(WRITE_SECONDS):
+            async with asyncio.timeout(LEAVE_SECONDS):
                 await self.maintenance.resign()
                 if clean:
                     # Only when nothing of it can act any more; else the supervisor, or staleness,

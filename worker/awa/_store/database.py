@@ -3,7 +3,8 @@
 A process uses the pool (client calls and maintenance) and, when it works, three sessions of its
 own: claims, finishes, and the listener. Claims commit without waiting for the disk: a claim that a
 server crash takes back never happened, and its token turns away whoever still runs it. Every
-session has a statement limit on the server, so that nothing outlives a client that has given up.
+statement has a limit here and on the server, so that nothing outlives a client that has given up.
+How sessions are opened, and what a pooler changes, is in `sessions`.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import functools
 import logging
 import os
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -19,9 +20,9 @@ from typing import Any
 import asyncpg
 
 from awa._store.faults import DRIVER_ERRORS, NEEDED_VERSION, translated
+from awa._store.sessions import CLIENT_MARGIN_SECONDS, Session, SessionMaker, step
 from awa.errors import (
     AwaError,
-    DatabaseTooOld,
     DatabaseUnreachable,
     SchemaNotMigrated,
     SchemaTooNew,
@@ -31,10 +32,6 @@ from awa.settings import DatabaseSettings
 from awa_migrations import InvalidSchemaName, SchemaName, load_queries, packaged_catalog
 
 log = logging.getLogger("awa.database")
-
-OLDEST_SERVER = 15
-
-type Session = asyncpg.Connection[asyncpg.Record]
 
 _SQL_FILES = ("jobs", "liveness", "maintenance", "admin")
 
@@ -46,6 +43,9 @@ class Database:
         self.settings = settings
         self.sql = load_statements(settings.schema)
         self._pool_size = pool_size or settings.max_connections
+        self._sessions = self._listening = SessionMaker(settings.database_url, settings)
+        if settings.listen_url is not None:
+            self._listening = SessionMaker(settings.listen_url, settings)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._opening = asyncio.Lock()
         self._owner: tuple[int, asyncio.AbstractEventLoop] | None = None
@@ -63,13 +63,16 @@ class Database:
             if self._pool is None:
                 with translated():
                     self._pool = await asyncpg.create_pool(
-                        **self._options("awa"),
+                        connect=self._pooled,
+                        connection_class=Session,
                         min_size=0,
                         max_size=self._pool_size,
-                        init=_check_server,
                         reset=_keep,
                     )
             return self._pool
+
+    async def _pooled(self, *_: object, **driver: Any) -> Session:
+        return await self._sessions.open("awa", self.settings.statement_timeout, {}, **driver)
 
     def _let_go(self, owner: tuple[int, asyncio.AbstractEventLoop]) -> None:
         if self._pool is not None and self._owner is not None:
@@ -100,7 +103,7 @@ class Database:
                 ) from error
         try:
             yield session
-        except (DatabaseUnreachable, *DRIVER_ERRORS):
+        except (DatabaseUnreachable, asyncio.CancelledError, *DRIVER_ERRORS):
             # The driver may go on thinking that a statement runs, for ever: nobody gets it again.
             with suppress(*DRIVER_ERRORS):
                 session.terminate()
@@ -110,12 +113,21 @@ class Database:
                 await pool.release(session)
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Any]:
-        """Lend a pooled session for statements of ours; the driver's errors become ours."""
+    async def session(self, limit: timedelta | None = None) -> AsyncIterator[Any]:
+        """Lend a pooled session for statements of ours; the driver's errors become ours.
+
+        With a `limit` they are one transaction, which the server ends after it, and so do we.
+        """
+        seconds = None
+        if limit is not None:
+            limit = min(limit, self.settings.statement_timeout)
+            seconds = limit.total_seconds() + CLIENT_MARGIN_SECONDS
         try:
-            async with self.lend() as session:
-                with translated():
-                    yield session
+            with translated():
+                async with asyncio.timeout(seconds), self.lend() as session:
+                    with translated():
+                        async with step(session, limit):
+                            yield session
         except SchemaNotMigrated as error:
             if error.found is None:
                 await self._name_version()
@@ -125,11 +137,14 @@ class Database:
         """Raise what is wrong with the schema more exactly, if that can be told."""
         async with self.lend() as session:
             with suppress(asyncpg.PostgresError):
-                await self._required(session)
+                async with step(session):
+                    await self._required(session)
 
-    async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
+    async def fetch(
+        self, query: str, *values: object, limit: timedelta | None = None
+    ) -> list[asyncpg.Record]:
         """Run a named query on a pooled session."""
-        async with self.session() as session:
+        async with self.session(limit) as session:
             rows: list[asyncpg.Record] = await session.fetch(self.sql[query], *values)
             return rows
 
@@ -138,18 +153,21 @@ class Database:
         async with self.session() as session:
             return await session.fetchval(self.sql[query], *values)
 
-    async def dedicated(self, purpose: str, **server_settings: str) -> Session:
-        """Open a session of the caller's own, named after its purpose in pg_stat_activity."""
+    async def dedicated(
+        self, purpose: str, limit: timedelta | None = None, **server_settings: str
+    ) -> Session:
+        """Open a session of the caller's own, named after its purpose in pg_stat_activity.
+
+        Statements go inside a `step`: the session may be a shared one.
+        """
+        limit = min(limit or self.settings.statement_timeout, self.settings.statement_timeout)
         with translated():
-            session: Session = await asyncpg.connect(
-                **self._options(f"awa {purpose}", server_settings)
-            )
-        try:
-            await _check_server(session)
-        except DatabaseTooOld:
-            session.terminate()
-            raise
-        return session
+            return await self._sessions.open(f"awa {purpose}", limit, server_settings)
+
+    async def listening(self, limit: timedelta) -> Session:
+        """Open a session to listen in: at the address for that, if there is one."""
+        with translated():
+            return await self._listening.open("awa listen", limit, {})
 
     async def require_schema(self) -> int:
         """Return the schema's version; raise when it is missing, too old or too new.
@@ -158,7 +176,8 @@ class Database:
         """
         async with self.lend() as session:
             with translated():
-                return await self._required(session)
+                async with step(session):
+                    return await self._required(session)
 
     async def _required(self, session: Session) -> int:
         table = f"{self.settings.schema}.schema_version"
@@ -179,7 +198,8 @@ class Database:
                 await self.arrive(pooled)
             return
         with translated():
-            found = await session.fetchrow(self.sql["arrive"])
+            async with step(session):
+                found = await session.fetchrow(self.sql["arrive"])
         if found["moved"]:
             log.warning(
                 "the database is another cluster or timeline than before; settled in it",
@@ -219,24 +239,6 @@ class Database:
             except TimeoutError:
                 pool.terminate()
 
-    def _options(
-        self, name: str, server_settings: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
-        limit = self.settings.statement_timeout
-        return {
-            "dsn": self.settings.database_url,
-            "timeout": self.settings.connect_timeout.total_seconds(),
-            "command_timeout": limit.total_seconds() + 2,
-            "server_settings": {
-                "application_name": name,
-                "search_path": "",
-                "jit": "off",
-                "statement_timeout": str(int(limit.total_seconds() * 1000)),
-                "idle_in_transaction_session_timeout": "0",
-                **(server_settings or {}),
-            },
-        }
-
 
 @functools.cache
 def newest_version() -> int:
@@ -244,13 +246,7 @@ def newest_version() -> int:
     return packaged_catalog().latest
 
 
-async def _check_server(session: Session) -> None:
-    found = session.get_server_version().major
-    if found < OLDEST_SERVER:
-        raise DatabaseTooOld(found, OLDEST_SERVER)
-
-
-async def _keep(session: Session) -> None:
+async def _keep(session: object) -> None:
     """Leave a released session as it is: our statements change nothing that outlives them.
 
     A round trip saved for every call. Who ran statements of others resets the session itself.
@@ -281,4 +277,4 @@ def backoff_seconds(failures: int, limit: float = 5.0) -> float:
     return min(limit, 0.05 * 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
 
 
-__all__ = ["Database", "DatabaseUnreachable", "Session", "backoff_seconds", "load_statements"]
+__all__ = ["Database", "Session", "backoff_seconds", "load_statements", "step"]

@@ -79,6 +79,11 @@ def _without_answer(error: BaseException) -> AwaError:
     )
 
 
+def refuses_settings(error: asyncpg.PostgresError) -> bool:
+    """Whether this is the word of a pooler that takes no settings at the start of a session."""
+    return error.sqlstate == "08P01" and "startup parameter" in str(error.message)
+
+
 def _is_about_the_session(sqlstate: str) -> bool:
     return sqlstate[:2] in _UNREACHABLE_CLASSES or sqlstate[:2] == "28" or sqlstate == "3D000"
 
@@ -110,10 +115,9 @@ def for_sqlstate(  # noqa: C901 - a table in the form of code
         return SchemaNotMigrated(None, NEEDED_VERSION)
     if sqlstate == "08P01" and "startup parameter" in message:
         return DatabaseUnreachable(
-            "the database address leads to a connection pooler that refuses session settings; "
-            "set AWA_DATABASE_URL to the server's own address, or to a pool in session mode that "
-            "lists search_path, jit, statement_timeout and idle_in_transaction_session_timeout in "
-            "ignore_startup_parameters",
+            "the database address leads to a connection pooler that refuses the name of the "
+            "application; list application_name in its ignore_startup_parameters, or set "
+            "AWA_DATABASE_URL to the server's own address",
             sqlstate=sqlstate,
         )
     if sqlstate in {"28000", "28P01"}:

@@ -34,6 +34,20 @@ select {schema}.settle_v1($1::bigint, $2::text, $3::bigint[], $4::bigint[]);
 -- Numbers of queues, for their notification channels and locks.
 select queue, queue_id from {schema}.queue_ids_v1($1::text[]);
 
+-- name: notify
+-- Tells whoever listens on a channel, to prove that it hears.
+select pg_notify($1::text, '');
+
+-- name: own_backend
+-- The process on the server that this session has, told apart from a later one of the same number.
+select pid, backend_start from pg_catalog.pg_stat_activity where pid = pg_backend_pid();
+
+-- name: end_backend
+-- Ends a session of this role's that its client has given up, with what it may still hold.
+select pg_terminate_backend(pid)
+  from pg_catalog.pg_stat_activity
+ where pid = $1::integer and backend_start = $2::timestamptz and usename = current_user;
+
 -- name: sleep_lock
 -- Says that this session sleeps on a queue: producers then notify.
 select pg_advisory_lock_shared(hashtext('{schema_name}'), 1000000 + id) from unnest($1::integer[]) id;
