@@ -1,48 +1,14 @@
 """The commands, run in this process against a database of the test's own."""
 
-import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from awa import AsyncClient
-from awa.cli.app import app
+from support.command.invoke import Ended, run_awa
 from support.postgres import Database
 
-
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended."""
-
-    code: int
-    output: str
-    errors: str
-
-    @property
-    def document(self) -> Any:
-        """The one JSON document of the output; nothing was said beside it."""
-        assert (self.code, self.errors) == (0, "")
-        return json.loads(self.output)
-
-
 type Awa = Callable[..., Awaitable[Ended]]
-
-
-async def run_awa(*words: str, given: str | None = None, **environ: str) -> Ended:
-    """Run `awa` in a thread: it has an event loop of its own."""
-
-    def run() -> Ended:
-        environment: dict[str, str | None] = {"COLUMNS": "100", **environ}
-        done = CliRunner().invoke(app, words, input=given, env=environment, prog_name="awa")
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
-        return Ended(done.exit_code, done.stdout, done.stderr)
-
-    return await asyncio.to_thread(run)
 
 
 @pytest.fixture

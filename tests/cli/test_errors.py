@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import pytest
 
-from cli.conftest import run_awa
+from support.command.invoke import run_awa
 
 LOOKS = [["job", "list"], ["queue", "list"], ["job", "show", "1"], ["enqueue", "mail"]]
 

@@ -37,6 +37,7 @@ MAX_DEPTH = 100
 """How many arrays and objects may lie inside each other."""
 
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
+_LARGE = 1e16
 _ATOMS = frozenset({str, int, bool, type(None)})
 _FLOATS = frozenset({float})
 _SURE = frozenset({str, int, bool, float})
@@ -76,12 +77,12 @@ def decode(text: str | bytes) -> Any:
     """Return the Python value of a JSON text. Raises `SerializationError` when it is not JSON.
 
     An integer outside 64 bits, which only foreign producers can have written, reads as the nearest
-    float.
+    float; one that no float comes near is refused, and so is nesting deeper than 1024.
     """
     try:
         return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        raise SerializationError("the stored text is not JSON") from None
+    except orjson.JSONDecodeError as error:
+        raise SerializationError(f"the stored text is not JSON: {error.msg}") from None
 
 
 def field_reader(cls: type) -> FieldReader:
@@ -107,7 +108,10 @@ def _make_reader(names: tuple[str, ...]) -> FieldReader:
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    """Whether `value` is of exact built-in types only: orjson writes it as it is, or raises."""
+    """Whether `value` is of exact built-in types only: orjson writes it as it is, or raises.
+
+    Floats from 1e16 on are not plain: see `_Conversion._float`.
+    """
     kind = type(value)
     items: Iterable[Any]
     if kind is dict:
@@ -115,13 +119,13 @@ def _is_plain(value: Any, depth: int) -> bool:
     elif kind is list or kind is tuple:
         items = value
     else:
-        return kind in _ATOMS or (kind is float and isfinite(value))
+        return kind in _ATOMS or (kind is float and -_LARGE < value < _LARGE)
     if depth == 0:
         return False
     if _ATOMS.issuperset(map(type, items)):
         return True
     if _FLOATS.issuperset(map(type, items)):
-        return all(map(isfinite, items))
+        return all(map(isfinite, items)) and min(items) > -_LARGE and max(items) < _LARGE
     return all(_is_plain(item, depth - 1) for item in items)
 
 
@@ -190,12 +194,15 @@ class _Conversion:
             )
         return number
 
-    def _float(self, value: float, path: tuple[str, ...]) -> float:
+    def _float(self, value: float, path: tuple[str, ...]) -> float | orjson.Fragment:
         number = float.__float__(value)
         if not isfinite(number):
             raise self._refusal(
                 path, f"the {type(value).__name__} is not finite; JSON has no NaN or infinity"
             )
+        if _LARGE <= abs(number) <= _INT_MAX:
+            # PostgreSQL writes 1.5e16 out as an integer, whose last digits are not the float's.
+            return orjson.Fragment(f"{number:.1f}")
         return number
 
     def _mapping(self, value: dict[Any, Any], path: tuple[str, ...], depth: int) -> dict[str, Any]:

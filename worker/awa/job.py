@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from awa.decoding import decoder_for
 from awa.encoding import decode
-from awa.errors import ValidationError
+from awa.errors import SerializationError, ValidationError
 from awa.output import OutputSlot
 
 
@@ -298,7 +298,10 @@ class Job[T]:
         raise _not_running("flush_progress")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON values, times in RFC 3339."""
+        """Return everything as JSON values, times in RFC 3339.
+
+        Args that a foreign producer stored and that cannot be decoded are their text.
+        """
         return {
             "id": self.id,
             "kind": self.kind,
@@ -321,7 +324,10 @@ class Job[T]:
         }
 
     def _plain_args(self) -> Any:
-        return self.args
+        try:
+            return self.args
+        except SerializationError:
+            return self._args_json
 
     def _extras(self) -> dict[str, Any]:
         extras = self._payload

@@ -22,6 +22,7 @@ from awa.unique import (
     states_in,
     unique_key,
 )
+from support.json_values import objects, objects_without_floats, shuffled, typed
 
 # Frozen: another implementation, and the next release, must come to the same keys.
 GOLDEN = [
@@ -81,57 +82,23 @@ def test_floats_have_one_documented_form(number: float, text: str) -> None:
     assert canonical_json(encode({"n": number}, "args")) == f'{{"n":{text}}}'.encode()
 
 
-names = st.text(max_size=2)
-scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=3)
-floats = st.floats(allow_nan=False, allow_infinity=False)
-
-
-def nested(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Return args: objects of leaves, lists and objects."""
-    lists = st.lists(leaves, max_size=2)
-    objects = st.dictionaries(names, leaves | lists, max_size=3)
-    return st.dictionaries(names, leaves | lists | objects, max_size=3)
-
-
-plain = nested(scalars)
-with_floats = nested(scalars | floats)
-
-
 def text_of(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True)
 
 
-@given(plain)
+@given(objects_without_floats)
 def test_canonical_json_is_compact_sorted_and_unescaped(args: dict[str, Any]) -> None:
     expected = json.dumps(args, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert canonical_json(text_of(args)) == expected.encode()
 
 
-def shuffled(value: Any, random: Random) -> Any:
-    if isinstance(value, dict):
-        order = random.sample(list(value), len(value))
-        return {name: shuffled(value[name], random) for name in order}
-    if isinstance(value, list):
-        return [shuffled(item, random) for item in value]
-    return value
-
-
-@given(with_floats, st.randoms(use_true_random=False))
+@given(objects, st.randoms(use_true_random=False))
 def test_the_order_of_keys_never_matters(args: dict[str, Any], random: Random) -> None:
     other = shuffled(args, random)
     assert canonical_json(text_of(args)) == canonical_json(text_of(other))
 
 
-def typed(value: Any) -> Any:
-    """Return something that is equal exactly when values and types are."""
-    if isinstance(value, dict):
-        return ("dict", frozenset((name, typed(item)) for name, item in value.items()))
-    if isinstance(value, list):
-        return ("list", tuple(typed(item) for item in value))
-    return (type(value).__name__, repr(value))
-
-
-@given(with_floats, with_floats)
+@given(objects, objects)
 def test_keys_are_equal_exactly_when_args_are(left: dict[str, Any], right: dict[str, Any]) -> None:
     same = canonical_json(text_of(left)) == canonical_json(text_of(right))
     assert same == (typed(left) == typed(right))

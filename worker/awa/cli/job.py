@@ -172,9 +172,10 @@ def _described(job: Job[Any]) -> list[Text]:
         lines.append(_line("tags", ", ".join(job.tags)))
     if job.progress:
         lines.append(_line("progress", _progress(job.progress)))
-    for name, value in (("metadata", job.metadata), ("args", job.args), ("output", job.output)):
-        if value or name != "metadata":
-            lines += _value(name, value)
+    values = job.to_dict()
+    for name in ("metadata", "args", "output"):
+        if values[name] or name != "metadata":
+            lines += _value(name, values[name])
     return lines + [line for entry in job.errors for line in _error(entry)]
 
 
