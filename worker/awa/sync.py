@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Self, Unpack
 
 from awa._store.counts import QueueCounts
+from awa._store.database import leave_to_parent
 from awa.client import MAX_CONNECTIONS, AsyncClient, Transaction
 from awa.job import Job, JobState
 from awa.limits import check_number
@@ -24,8 +25,14 @@ class SyncTransaction:
     """A transaction on one connection. Jobs enqueued in it exist when it commits."""
 
     def __init__(self, run: Callable[[Coroutine[Any, Any, Any]], Any], inner: Transaction) -> None:
-        self._run = run
+        self._run_there = run
         self._inner = inner
+
+    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        if not self._inner.is_own:
+            coroutine.close()
+        self._inner.check_process()
+        return self._run_there(coroutine)
 
     def insert(
         self, args: object, *, kind: str | None = None, **options: Unpack[JobOptions]
@@ -155,14 +162,24 @@ class Client:
 
     @contextmanager
     def transaction(self) -> Iterator[SyncTransaction]:
-        """Open a transaction; it commits at the end of the block and rolls back on an error."""
+        """Open a transaction; it commits at the end of the block and rolls back on an error.
+
+        In a child that was forked within the block it can do neither, and leaves both to the
+        parent.
+        """
         opened = self._started().transaction()
         inner: Transaction = self._run(opened.__aenter__())
         try:
             yield SyncTransaction(self._run, inner)
         except BaseException as error:
-            self._run(opened.__aexit__(type(error), error, error.__traceback__))
+            if inner.is_own:
+                self._run(opened.__aexit__(type(error), error, error.__traceback__))
+            else:
+                leave_to_parent(opened)
             raise
+        if not inner.is_own:
+            leave_to_parent(opened)
+        inner.check_process()
         self._run(opened.__aexit__(None, None, None))
 
     # --- look and administer --------------------------------------------------------------------
@@ -275,6 +292,7 @@ class Client:
 
     def _forget(self) -> None:
         """Let go, in a forked child, of what belongs to the parent; nothing is closed."""
+        leave_to_parent((self._inner, self._loop))
         self._lock = threading.Lock()
         self._inner = self._loop = self._thread = None
 

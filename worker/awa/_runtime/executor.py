@@ -4,8 +4,8 @@ A coroutine handler is stepped at once, inside a task. One that returns without 
 task of its own and no trip through the event loop: the same task steps the next. The first that
 waits keeps the task for itself, so cancelling it reaches nobody else, and a new task goes on with
 the rest. Each has a context of its own. After a few milliseconds the loop gets a turn, so that
-heartbeats and finishes go on. A plain function runs in a thread. An attempt ends exactly once: its
-handler returned or raised.
+heartbeats and finishes go on. A plain function runs in a thread, as `request` says. An attempt ends
+exactly once: its handler returned or raised.
 """
 
 import asyncio
@@ -13,10 +13,11 @@ import logging
 import threading
 import time
 from collections.abc import Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, thread
 from contextvars import Context, copy_context
 from typing import Any
 
+from awa._runtime import request
 from awa._runtime.permits import Permits
 from awa._runtime.recorder import Recorder
 from awa._store.attempts import GIVEN_BACK, Claim, GivenBack, SealedAttempt
@@ -31,6 +32,8 @@ SLICE_SECONDS = 0.005
 """How long handlers that never wait may keep the event loop to themselves."""
 
 DEADLINE_ERROR = "hard deadline exceeded"
+
+_OWN_FILES = {__file__, request.__file__, thread.__file__}
 
 
 class Attempt:
@@ -202,7 +205,7 @@ class Executor:
             self._threads = ThreadPoolExecutor(self._threads_wanted, "awa handler")
         loop = self._permits.loop
         self.waits(attempt)
-        future = self._threads.submit(attempt.handler.function, attempt.job)
+        future = self._threads.submit(request.like_a_request, attempt.handler.function, attempt.job)
         attempt.task = future
 
         def done(future: Future[Any]) -> None:
@@ -340,7 +343,7 @@ def outcome_of_raise(
 def _hide_own_frames(raised: BaseException) -> None:
     """Let a traceback begin in the handler, where its reader looks."""
     entry = raised.__traceback__
-    while entry is not None and entry.tb_frame.f_code.co_filename == __file__:
+    while entry is not None and entry.tb_frame.f_code.co_filename in _OWN_FILES:
         entry = entry.tb_next
     raised.__traceback__ = entry
 

@@ -82,8 +82,7 @@ class Database:
                     "this client is in use in another event loop; make one client for each loop"
                 )
             if process != owner[0]:
-                # Kept, so that nothing is collected and closed that the parent goes on using.
-                _abandoned.append(self._pool)
+                leave_to_parent(self._pool)
         self._pool, self._opening, self._owner = None, asyncio.Lock(), owner
 
     @asynccontextmanager
@@ -254,6 +253,11 @@ async def _keep(session: object) -> None:
 
 
 _abandoned: list[object] = []
+
+
+def leave_to_parent(connections: object) -> None:
+    """Keep, in a forked child, what the parent goes on using: nothing is collected and closed."""
+    _abandoned.append(connections)
 
 
 @functools.cache
