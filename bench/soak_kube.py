@@ -41,7 +41,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with set_up(screen, options.kubernetes) as stage:
         report = asyncio.run(soak(stage, plan, screen.say))
-    print("\n".join(_lines(report)))
+        print("\n".join(_lines(report)), flush=True)
     return 0 if report.verdict.holds else 1
 
 

@@ -66,7 +66,7 @@ async def soak(stage: Stage, plan: Plan, say: Say) -> Report:
     scene = Scene(stage, chance, _images(stage), tally.address)
     stage.namespace.apply(stage.database.secret("db"))
     await scene.apply()
-    await eventually(lambda: _is_ready(scene), AGAIN_LIMIT, what="the Queue is ready")
+    await scene.until_ready()
     say("the Queue is ready, jobs flow")
     try:
         async with awa.AsyncClient(stage.database.dsn) as client:
@@ -145,18 +145,12 @@ async def _settle(scene: Scene, flow: Flow, tally: Tally) -> str:
     def all_ended() -> bool:
         return tally.ended.issuperset(flow.sure)
 
-    async def is_done() -> bool:
-        return all_ended() and await _is_ready(scene)
-
     try:
-        await eventually(is_done, END_LIMIT, what="everything has ended")
+        await eventually(all_ended, END_LIMIT, what="every job has ended")
+        await scene.until_ready()
     except AssertionError as error:
         return f"{error}; Ready: {await scene.condition('Ready')}"
     return ""
-
-
-async def _is_ready(scene: Scene) -> bool:
-    return (await scene.condition("Ready")).get("status") == "True"
 
 
 async def _note(

@@ -95,6 +95,18 @@ class Scene:
                 return said
         return {}
 
+    async def until_ready(self) -> None:
+        """Wait until the Queue is ready with what is asked for now.
+
+        A migration that the spec leaves while it runs counts as superseded, and runs again when
+        the spec comes back to it.
+        """
+
+        async def is_ready() -> bool:
+            return (await self.condition("Ready")).get("status") == "True"
+
+        await eventually(is_ready, LIMIT, what="the Queue is ready")
+
     async def a_while(self, least: float, most: float) -> None:
         """Let a fault last."""
         await asyncio.sleep(self.chance.uniform(least, most))
@@ -170,6 +182,7 @@ async def database_killed(scene: Scene) -> None:
 
 async def another_image(scene: Scene) -> None:
     """Workers get another image: a new one at first, one that is known to be good later."""
+    await scene.until_ready()
     scene.version = scene.chance.choice([n for n in range(IMAGES) if n != scene.version])
     await scene.apply()
 
@@ -182,6 +195,7 @@ async def another_most(scene: Scene) -> None:
 
 async def migration_fails(scene: Scene) -> None:
     """A migration fails for good, then its command is put right."""
+    await scene.until_ready()
     scene.migration = {
         "command": ["sh", "-c", "exit 3"], "permanentExitCodes": [3],
         "env": [{"name": "TRY", "value": str(scene.chance.random())}],
