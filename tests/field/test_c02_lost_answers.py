@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from awa import JobState
+from awa import DatabaseUnreachable, JobState
 from support.fleet.tasks import QUEUE, Task
 from support.pgwire import When
 from support.waiting import eventually
@@ -108,6 +108,33 @@ async def test_handlers_that_end_while_the_database_is_gone_are_published_when_i
     if staleness == 1.0:
         await eventually(lambda: time.monotonic() - gone_at > 2 * staleness, what="the limit")
     await asyncio.to_thread(server.start)
+    await fleet.quiet(seconds=30)
+    assert set(fleet.keys_started().values()) == {1}
+    for job in jobs:
+        assert (await fleet.client.get_job(job.id)).output["key"] == job.args["key"]
+
+
+async def test_handlers_that_end_while_the_server_takes_no_writes_are_published_later(
+    durable_database, make_fleet
+):
+    fleet = make_fleet(durable_database)
+    jobs = await fleet.client.insert_many([Task(f"t{n}", "gate") for n in range(50)], queue=QUEUE)
+    worker = await fleet.embedded("w", max_workers=50, heartbeat_staleness=timedelta(seconds=20))
+    await fleet.started(*(f"t{n}" for n in range(50)))
+    with durable_database.server.admin() as admin:
+        admin.execute("alter system set default_transaction_read_only = on")
+        admin.execute("select pg_reload_conf()")
+        try:
+            fleet.open_gate()
+            finisher = worker.worker.finisher
+            await eventually(lambda: finisher.resent > 3, what="tries in vain")
+            assert finisher.waiting == 50
+            with pytest.raises(DatabaseUnreachable, match="takes no writes"):
+                await fleet.client.insert(Task("late"), queue=QUEUE)
+        finally:
+            admin.execute("set default_transaction_read_only = off")
+            admin.execute("alter system reset default_transaction_read_only")
+            admin.execute("select pg_reload_conf()")
     await fleet.quiet(seconds=30)
     assert set(fleet.keys_started().values()) == {1}
     for job in jobs:

@@ -226,7 +226,7 @@ class DatabaseError(AwaError):
 
 
 class DatabaseUnreachable(DatabaseError):
-    """No connection could be made, or it broke off.
+    """No connection could be made, it broke off, or the server can write nothing now.
 
     Whether the last statement took effect may be unknown.
     """

@@ -30,7 +30,8 @@ DRIVER_ERRORS = (
     TimeoutError,
 )
 
-_UNREACHABLE_CLASSES = ("08", "57", "53")
+_UNREACHABLE_CLASSES = ("08", "53", "57", "58")
+READ_ONLY = "25006"
 _MISSING = {"3F000", "42P01", "42883", "42704", "42703"}
 
 
@@ -118,6 +119,13 @@ def for_sqlstate(  # noqa: C901 - a table in the form of code
             "the database address leads to a connection pooler that refuses the name of the "
             "application; list application_name in its ignore_startup_parameters, or set "
             "AWA_DATABASE_URL to the server's own address",
+            sqlstate=sqlstate,
+        )
+    if sqlstate == READ_ONLY:
+        # A session that stayed with a server that is no longer the primary would get no further.
+        return DatabaseUnreachable(
+            "the server takes no writes: it is a standby, or read-only; have AWA_DATABASE_URL lead "
+            "to the primary",
             sqlstate=sqlstate,
         )
     if sqlstate in {"28000", "28P01"}:
