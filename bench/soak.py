@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import json
 import random
 import sys
 import tempfile
@@ -20,6 +19,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--producers", type=int, default=2)
     parser.add_argument("--fault-every", type=float, default=2.0, help="seconds, on average")
+    parser.add_argument("--rate", type=float, default=500.0, help="jobs a second to aim at")
+    parser.add_argument("--only", default="", help="kinds of faults, with commas between")
     parser.add_argument("--folder", type=Path, help="keeps journals and logs")
     parser.add_argument("--postgres", help="folder of the server's programs")
     options = parser.parse_args()
@@ -30,11 +31,13 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     plan = Plan(
         options.seed, options.minutes * 60, options.jobs, options.workers, options.producers,
-        options.fault_every,
+        options.fault_every, options.rate,
+        tuple(filter(None, options.only.split(","))),
     )  # fmt: skip
     print(f"seed {plan.seed}, journals in {folder}", flush=True)
     verdict = asyncio.run(soak(plan, folder, find_binaries(options.postgres)))
-    print(json.dumps(verdict, indent=1))
+    print((folder / "verdict.txt").read_text())
+    print(f"the same as JSON, with all faults: {folder / 'verdict.json'}")
     return 1 if verdict["broken"] else 0
 
 

@@ -5,17 +5,21 @@ import shutil
 
 import pytest
 
+from support.soak.faults import FAULTS
 from support.soak.run import Plan, soak
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
-async def test_nothing_is_lost_and_nothing_runs_to_its_end_twice(test_run, postgres_binaries):
+@pytest.mark.timeout(600)
+async def test_every_promise_is_kept_while_each_kind_of_fault_happens(test_run, postgres_binaries):
     seed = random.SystemRandom().randrange(10**6)
     folder = test_run.new_path("soak")
     folder.mkdir()
     test_run.ensure_keeper()
-    verdict = await soak(Plan(seed=seed, seconds=45), folder, postgres_binaries)
-    assert verdict["broken"] == [], verdict
-    assert verdict["committed"] > 1000
+    verdict = await soak(
+        Plan(seed=seed, seconds=45, fault_every=0.3, rounds=1), folder, postgres_binaries
+    )
+    assert verdict["broken"] == [], (folder / "verdict.txt").read_text()
+    assert verdict["figures"]["committed"] > 500
+    assert verdict["faults"].keys() | verdict["left_out"].keys() == {f.__name__ for f in FAULTS}
     shutil.rmtree(folder)

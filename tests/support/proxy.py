@@ -143,6 +143,10 @@ class FaultProxy:
         self._command(self._set(Mode.REFUSE, self._delay_seconds))
         self.cut()
 
+    def lead_to(self, host: str, port: int) -> None:
+        """Forward new connections to another server, as the address of a cluster does."""
+        self._upstream = (host, port)
+
     def delay(self, by: timedelta) -> None:
         """Let each piece of traffic wait in each direction."""
         self._command(self._set(self._mode, by.total_seconds()))

@@ -6,18 +6,21 @@ from dataclasses import dataclass
 QUEUES = ("alpha", "beta")
 
 # mode: share, the state that the job must end in
-MODES = {
+MODES: dict[str, tuple[float, str]] = {
     "ok": (800, "completed"),
     "slow": (40, "completed"),
     "fail_once": (40, "completed"),
     "snooze": (20, "completed"),
     "retry_after": (20, "completed"),
-    "crash": (4, "completed"),
-    "hang": (4, "completed"),
+    "crash": (0.5, "completed"),
+    "block": (0.5, "completed"),
+    "hang": (2, "completed"),
     "fail": (20, "failed"),
     "terminal": (20, "failed"),
     "cancel": (20, "cancelled"),
 }
+ALONE = {"crash", "block", "hang"}
+"""What would break everything if a whole batch did it."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,14 @@ class Soak:
     mode: str
 
 
-def draw_mode(chance: random.Random) -> str:
-    """Draw what a job does."""
-    return chance.choices(list(MODES), [share for share, _ in MODES.values()])[0]
+def draw_mode(chance: random.Random, *, alone: bool) -> str:
+    """Draw what a job does, or all jobs of a batch do."""
+    modes = [mode for mode in MODES if alone or mode not in ALONE]
+    return chance.choices(modes, [MODES[mode][0] for mode in modes])[0]
 
 
 def expected_state(mode: str) -> str:
-    """Return the state that a job of a mode must end in."""
+    """Return the state that a job of a mode must end in when nobody interferes."""
     return MODES[mode][1]
 
 

@@ -1,6 +1,7 @@
 """What happened, in a file that outlives its process: one write per line, in append mode."""
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,15 @@ class Journal:
     def note(self, *lines: tuple[str, ...]) -> None:
         """Write lines of words."""
         os.write(self._file, "".join("\t".join(line) + "\n" for line in lines).encode())
+
+
+class TimedJournal(Journal):
+    """Puts the time before each line: seconds of the machine's steady clock, which all share."""
+
+    def note(self, *lines: tuple[str, ...]) -> None:
+        """Write lines of words."""
+        now = f"{time.monotonic():.3f}"
+        super().note(*((now, *line) for line in lines))
 
 
 def read_journals(folder: Path, name: str) -> Iterator[list[str]]:

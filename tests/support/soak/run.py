@@ -3,31 +3,37 @@
 import asyncio
 import json
 import math
-import os
 import random
-import signal
-import sys
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-
-from awa_migrations import migrate
-from support.postgres import DURABLE_SETTINGS, Server
-from support.soak.verdict import judge
+from support.soak.faults import NETWORK_ERRORS, Fault, possible_faults
+from support.soak.report import as_text, figures, verdicts
+from support.soak.stage import Member, Stage
+from support.soak.stories import read_stories
+from support.soak.verdict import Promise, Violation, gather, judge
+from support.soak.watch import Happened, Memory, Pause, pauses, summary
+from support.soak.work import STEADY
+from support.waiting import eventually
 
 QUIET_LIMIT_SECONDS = 120.0
 """For so long nothing may end at the end, once nobody produces and nothing is broken any more."""
+BACK_LIMIT_SECONDS = 60.0
+"""So long after a fault is over jobs must begin again, with nobody's help."""
+FAULT_LIMIT_SECONDS = 180.0
+START_LIMIT = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run. `jobs` ends production early, whichever comes first."""
+    """What to run. It ends after `seconds` and whole `rounds` of faults, or after so many jobs.
+
+    `rate` is jobs a second over all producers, `fault_every` the seconds between faults on average.
+    """
 
     seed: int
     seconds: float
@@ -35,6 +41,9 @@ class Plan:
     workers: int = 3
     producers: int = 2
     fault_every: float = 2.0
+    rate: float = 500.0
+    only: tuple[str, ...] = ()
+    rounds: int = 0
 
 
 class Soak:
@@ -43,163 +52,147 @@ class Soak:
     def __init__(self, plan: Plan, folder: Path, binaries: Path) -> None:
         self.plan = plan
         self.folder = folder
-        self.chance = random.Random(plan.seed)  # noqa: S311 - chance, not secrets
-        self.server = Server(folder / "server", binaries, DURABLE_SETTINGS)
-        self.faults: Counter[str] = Counter()
-        self.timeline: list[str] = []
-        self.worst_updates = 0
-        self._workers: list[asyncio.subprocess.Process] = []
-        self._producers: list[asyncio.subprocess.Process] = []
+        self.stage = Stage(folder, binaries)
+        self.faults: list[Happened] = []
+        self.left_out: dict[str, str] = {}
+        self.memory = Memory()
+        self._chance = random.Random(plan.seed)  # noqa: S311 - chance, not secrets
+        self._deck: list[Fault] = []
         self._begun = time.monotonic()
-        self._dsn = ""
 
     async def run(self) -> dict[str, Any]:
         """Run it and return the verdict: `broken` is empty when every promise was kept."""
-        await asyncio.to_thread(self.server.create)
-        await asyncio.to_thread(self.server.start)
         try:
-            self._dsn = self.server.create_database().dsn
-            await migrate(self._dsn)
-            await self._work()
-            broken, figures = await judge(self._dsn, self.folder)
-            if self.worst_updates:
-                broken.append(f"{self.worst_updates} updates or deletes of partitioned tables")
-            return {"broken": broken, "faults": dict(self.faults), "seed": self.plan.seed,
-                    **figures, "timeline": self.timeline if broken else []}  # fmt: skip
+            await self.stage.set_up()
+            await self._start()
+            watching = asyncio.create_task(self.memory.watch(self.stage))
+            await self._break_things()
+            produced_until = time.monotonic()
+            await self._wind_down()
+            watching.cancel()
+            return await self._verdict(produced_until)
         finally:
-            for process in (*self._producers, *self._workers):
-                with suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
-            await asyncio.to_thread(self.server.destroy)
+            await self.stage.tear_down()
 
-    async def _work(self) -> None:
-        for _ in range(self.plan.workers):
-            self._workers.append(await self._worker())
-        for number in range(self.plan.producers):
-            self._producers.append(
-                await self._python(
-                    "produce", f"p{number}", self.plan.seed * 100 + number,
-                    self.plan.jobs // self.plan.producers,
-                )
+    async def _start(self) -> None:
+        stage, plan = self.stage, self.plan
+        for number in range(plan.workers):
+            environment = {} if number else {STEADY: "1"}
+            stage.workers.append(Member("work", (plan.seconds,), stage.proxy(), environment))
+        for number in range(plan.producers):
+            arguments = (
+                f"p{plan.seed}.{number}", plan.rate / plan.producers, plan.jobs // plan.producers,
             )  # fmt: skip
+            stage.producers.append(Member("produce", arguments, stage.proxy(), may_end=True))
+        stage.manager = Member("manage", (plan.seed,), stage.proxy())
+        for member in stage.members:
+            await stage.start(member)
+        stage.keep_up()
+        await eventually(self._all_work, START_LIMIT)
+        self._begun = time.monotonic()
+
+    async def _all_work(self) -> bool:
+        async with self.stage.session() as session:
+            workers = await session.fetchval("select count(*) from awa.runtime_instances")
+            ended = await session.fetchval("select sum(completed) from awa.queue_counts_v1()")
+        return bool(workers >= self.plan.workers and ended)
+
+    async def _break_things(self) -> None:
         end = self._begun + self.plan.seconds
-        while time.monotonic() < end and any(p.returncode is None for p in self._producers):
-            await asyncio.sleep(self.chance.random() * 2 * self.plan.fault_every)
-            await self._fault()
-        for process in self._producers:
-            await self._end(process)
+        while any(producer.is_running for producer in self.stage.producers):
+            if time.monotonic() > end and len(self.faults) >= self._least_faults():
+                return
+            await asyncio.sleep(self._chance.random() * 2 * self.plan.fault_every)
+            fault = self._draw()
+            begun = time.monotonic()
+            try:
+                async with asyncio.timeout(FAULT_LIMIT_SECONDS):
+                    await fault(self.stage, self._chance)
+            except NETWORK_ERRORS as error:
+                self.stage.counts[f"{fault.__name__}: {type(error).__name__}"] += 1
+            self.faults.append(Happened(fault.__name__, begun, time.monotonic()))
+
+    def _least_faults(self) -> int:
+        return self.plan.rounds * len(possible_faults(self.stage, self.plan.only)[0])
+
+    def _draw(self) -> Fault:
+        """Draw from a shuffled deck, so that every kind comes before one comes again."""
+        if not self._deck:
+            self._deck, self.left_out = possible_faults(self.stage, self.plan.only)
+            self._chance.shuffle(self._deck)
+        return self._deck.pop()
+
+    async def _wind_down(self) -> None:
+        stage = self.stage
+        await stage.let_be([*stage.producers, *filter(None, [stage.manager])])
         await self._until_quiet()
-        for process in self._workers:
-            await self._end(process)
-        await self._look_at_updates()
-
-    async def _worker(self) -> asyncio.subprocess.Process:
-        return await self._python("work", self.plan.seconds)
-
-    async def _python(self, module: str, *arguments: object) -> asyncio.subprocess.Process:
-        with (self.folder / f"{module}.log").open("ab") as log:
-            return await asyncio.create_subprocess_exec(
-                sys.executable, "-m", f"support.soak.{module}", self._dsn, str(self.folder),
-                *map(str, arguments), stdout=log, stderr=log,
-                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-            )  # fmt: skip
-
-    async def _fault(self) -> None:
-        faults: list[tuple[Callable[[], Awaitable[None]], int]] = [
-            (self.kill_worker, 5), (self.suspend_worker, 2), (self.kill_server, 2),
-            (self.pin_snapshot, 2), (self.restart_worker, 2),
-        ]  # fmt: skip
-        fault = self.chance.choices([f for f, _ in faults], [weight for _, weight in faults])[0]
-        self.faults[fault.__name__] += 1
-        self.timeline.append(f"{time.monotonic() - self._begun:.1f}s {fault.__name__}")
-        await fault()
-        for number, process in enumerate(self._workers):
-            if process.returncode is not None:
-                self._workers[number] = await self._worker()
-
-    async def kill_worker(self) -> None:
-        """A worker is gone from one instruction to the next."""
-        process = self.chance.choice(self._workers)
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-
-    async def restart_worker(self) -> None:
-        """A worker is replaced as a deploy does it."""
-        await self._end(self.chance.choice(self._workers))
-
-    async def suspend_worker(self) -> None:
-        """A worker stands still until it has been declared dead, then goes on."""
-        process = self.chance.choice(self._workers)
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGSTOP)
-            await asyncio.sleep(2.5)
-            process.send_signal(signal.SIGCONT)
-
-    async def kill_server(self) -> None:
-        """The server is gone from one instruction to the next, and comes back."""
-        await self._look_at_updates()
-        await asyncio.to_thread(self.server.kill)
-        await asyncio.to_thread(self.server.start)
-
-    async def pin_snapshot(self) -> None:
-        """Somebody holds an old snapshot open for a while."""
-        with suppress(asyncpg.PostgresError, OSError, asyncpg.InterfaceError):
-            session = await asyncpg.connect(self._dsn)
-            async with session.transaction(isolation="repeatable_read"):
-                await session.fetchval("select count(*) from pg_class")
-                await asyncio.sleep(2)
-            await session.close()
-
-    async def _end(self, process: asyncio.subprocess.Process) -> None:
-        with suppress(ProcessLookupError):
-            process.terminate()
-        try:
-            async with asyncio.timeout(30):
-                await process.wait()
-        except TimeoutError:
-            self.faults["did_not_stop"] += 1
-            process.kill()
-            await process.wait()
+        await stage.let_be(stage.workers)
+        await stage.look_at_updates()
 
     async def _until_quiet(self) -> None:
         least = math.inf
         limit = time.monotonic() + QUIET_LIMIT_SECONDS
-        session = await asyncpg.connect(self._dsn)
-        try:
-            while time.monotonic() < limit:
-                for number, process in enumerate(self._workers):
-                    if process.returncode is not None:
-                        self._workers[number] = await self._worker()
-                left = await session.fetchval(
-                    "select sum(scheduled + available + running + retryable)"
-                    " from awa.queue_counts_v1()"
-                )
+        while time.monotonic() < limit:
+            with suppress(*NETWORK_ERRORS):
+                async with self.stage.session() as session:
+                    left = await session.fetchval(
+                        "select sum(scheduled + available + running + retryable)"
+                        " from awa.queue_counts_v1()"
+                    )
                 if not left:
                     return
                 if left < least:
                     least, limit = left, time.monotonic() + QUIET_LIMIT_SECONDS
-                await asyncio.sleep(0.3)
-        finally:
-            await session.close()
+            await asyncio.sleep(0.3)
 
-    async def _look_at_updates(self) -> None:
-        session = await asyncpg.connect(self._dsn)
-        try:
-            await session.execute("select pg_stat_force_next_flush()")
-            found = await session.fetchval(
-                "select coalesce(sum(n_tup_upd + n_tup_del), 0) from pg_stat_user_tables s"
-                " join pg_class c on c.oid = s.relid where c.relispartition"
-            )
-            self.worst_updates = max(self.worst_updates, int(found))
-        finally:
-            await session.close()
+    async def _verdict(self, produced_until: float) -> dict[str, Any]:
+        stories = await asyncio.to_thread(read_stories, self.folder)
+        evidence = await gather(self.stage.dsn, stories)
+        begins = sorted(run.began_at for story in stories.values() for run in story.runs)
+        followed = pauses(self.faults, begins, produced_until)
+        promises = [*judge(evidence), *self._promises(followed, produced_until)]
+        found = verdicts(promises, self.folder, self.faults, self._begun)
+        return {
+            "broken": [v.text for promise in promises for v in promise.violations],
+            "seed": self.plan.seed, "seconds": time.monotonic() - self._begun,
+            "figures": figures(evidence), "faults": summary(followed), "left_out": self.left_out,
+            "counts": dict(sorted(self.stage.counts.items())), "memory": self.memory.figures(),
+            "promises": found, "timeline": self._timeline(),
+        }  # fmt: skip
+
+    def _promises(self, followed: list[Pause], produced_until: float) -> list[Promise]:
+        """Return verdicts on what neither jobs nor counts show."""
+        silent = [
+            Violation(f"no job began for {BACK_LIMIT_SECONDS:g} s after {pause.fault.name}")
+            for pause in followed
+            if produced_until - pause.fault.ended > BACK_LIMIT_SECONDS
+            and (pause.back_after is None or pause.back_after > BACK_LIMIT_SECONDS)
+        ]
+        stage = self.stage
+        updates = [Violation(f"{stage.worst_updates} rows")] if stage.worst_updates else []
+        stuck = [
+            Violation(f"{count} times: {name}")
+            for name, count in stage.counts.items()
+            if name.endswith("did not stop")
+        ]
+        return [
+            Promise("no row of a partitioned table is updated or deleted", 1, updates),
+            Promise("work goes on by itself after every fault", len(followed), silent),
+            Promise("every process stops when it is asked to", len(stage.members), stuck),
+        ]
+
+    def _timeline(self) -> list[str]:
+        return [
+            f"{fault.begun - self._begun:.1f} to {fault.ended - self._begun:.1f} {fault.name}"
+            for fault in self.faults
+        ]
 
 
 async def soak(plan: Plan, folder: Path, binaries: Path) -> dict[str, Any]:
-    """Run a soak; the folder keeps journals and logs."""
+    """Run a soak; the folder keeps journals, logs and the verdict."""
     await asyncio.to_thread(folder.chmod, 0o755)
     verdict = await Soak(plan, folder, binaries).run()
     await asyncio.to_thread((folder / "verdict.json").write_text, json.dumps(verdict, indent=1))
+    text = "".join(f"{line}\n" for line in as_text(verdict))
+    await asyncio.to_thread((folder / "verdict.txt").write_text, text)
     return verdict

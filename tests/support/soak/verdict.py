@@ -1,15 +1,16 @@
-"""Holding what the processes noted against what the database says."""
+"""Holding what the processes noted against what the database says: one verdict per promise."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
 import asyncpg
 import orjson
 
-from support.soak.jobs import expected_state
-from support.soak.journal import read_journals
+from support.soak.jobs import expected_state, max_attempts
+from support.soak.stories import COMMITTED, ENDS, ROLLED_BACK, UNKNOWN, Story
 
 # Every ended job with its output. Arrays are opened once for each batch; the view, made for few
 # rows, opens them once for each job.
@@ -24,147 +25,261 @@ select r.args ->> 'key' as key, r.args ->> 'mode' as mode, 'completed' as state,
 union all
 select args ->> 'key', args ->> 'mode', state::text, attempt, output::text from awa.done_entries
 """
-
-ENDS = {"Completed", "Cancelled", "TerminallyFailed"}
+CLOCK_TOLERANCE_SECONDS = 0.05
+SHOWN = 20
+"""Violations that are written out for each promise."""
 
 
 @dataclass
-class Noted:
-    """What producers and workers wrote down, by key."""
+class Evidence:
+    """What is judged: the stories, and what the database says at the end."""
 
-    committed: dict[str, str] = field(default_factory=dict)
-    unknown: dict[str, str] = field(default_factory=dict)
-    accepted: dict[str, list[tuple[str, str]]] = field(default_factory=lambda: defaultdict(list))
-    ended: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    stale: int = 0
-    runs: int = 0
+    stories: dict[str, Story]
+    rows: list[Any]
+    counts: list[Any]
+    removed: int
+    seen: int
+    by_key: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
 
-
-def read_notes(folder: Path) -> Noted:
-    """Read every journal of a soak."""
-    noted = Noted()
-    rolled_back = set()
-    for word, key, *rest in read_journals(folder, "producer"):
-        if word == "tried":
-            noted.unknown[key] = rest[0]
-        elif word == "committed":
-            noted.committed[key] = rest[0]
-        else:
-            rolled_back.add(key)
-    for key in rolled_back | noted.committed.keys():
-        noted.unknown.pop(key, None)
-    for word, key, token, *rest in read_journals(folder, "worker"):
-        if word == "accepted":
-            noted.accepted[key].append((token, rest[0]))
-        elif word == "ended":
-            noted.ended[key].add(token)
-        elif word == "stale":
-            noted.stale += 1
-        else:
-            noted.runs += 1
-    return noted
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            self.by_key[row["key"]].append(row)
 
 
-async def judge(dsn: str, folder: Path) -> tuple[list[str], dict[str, Any]]:
-    """Return every promise that was broken, and figures."""
-    noted = read_notes(folder)
+@dataclass(frozen=True)
+class Violation:
+    """What was seen that must not be, and of which job if it is one job's."""
+
+    text: str
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One promise and what speaks against it."""
+
+    text: str
+    checked: int
+    violations: list[Violation]
+
+
+async def gather(dsn: str, stories: dict[str, Story]) -> Evidence:
+    """Read what the database says."""
     session = await asyncpg.connect(dsn)
     try:
-        rows = await session.fetch(ENDED)
-        seen = await session.fetchval("select count(*) from awa.terminal_jobs")
-        counts = await session.fetch("select * from awa.queue_counts_v1()")
-        removed = await session.fetchval("select coalesce(sum(removed), 0) from awa.lane_totals")
+        return Evidence(
+            stories,
+            rows=await session.fetch(ENDED),
+            seen=await session.fetchval("select count(*) from awa.terminal_jobs"),
+            counts=await session.fetch("select * from awa.queue_counts_v1()"),
+            removed=int(
+                await session.fetchval("select coalesce(sum(removed), 0) from awa.lane_totals")
+            ),
+        )
     finally:
         await session.close()
-    broken = [
-        *_places(noted, rows), *_accepted_once(noted), *_outputs(noted, rows),
-        *_counts(noted, rows, counts, int(removed)),
-    ]  # fmt: skip
-    if seen != len(rows):
-        broken.append(f"terminal_jobs shows {seen} jobs and {len(rows)} have ended")
-    figures = {
-        "committed": len(noted.committed), "unknown": len(noted.unknown), "runs": noted.runs,
-        "stale": noted.stale, "present": len(rows), "pruned": int(removed),
-        "states": dict(Counter(row["state"] for row in rows)),
+
+
+def judge(evidence: Evidence) -> list[Promise]:
+    """Return a verdict for each promise that jobs and counts can show."""
+    stories = evidence.stories.values()
+    known = [story for story in stories if story.fate == COMMITTED]
+    checks = {
+        "each committed job ended exactly once": (len(known), _ended_once(evidence)),
+        "each job ended in the state that its handler or an administrator gave it":
+            (len(evidence.rows), _states(evidence)),
+        "nothing ran that was rolled back or never enqueued":
+            (sum(story.fate != COMMITTED for story in stories), _ghosts(evidence)),
+        "no end of a lost claim was taken": (sum(s.stale for s in stories), _late_ends(evidence)),
+        "every published output is the one that its accepted attempt sealed":
+            (sum(bool(r["output"]) for r in evidence.rows), _outputs(evidence)),
+        "what a handler did is never written as something else":
+            (sum(len(s.accepted) for s in stories), _unwritten(evidence)),
+        "counts are exact": (len(evidence.counts), _counts(evidence)),
+        "no job began before its time": (sum(s.due_at is not None for s in known), _early(known)),
+        "a unique key is held by one unfinished job at a time":
+            (sum(s.unique is not None for s in known), _unique(known)),
+        "a job that was cancelled is not completed":
+            (sum(s.cancelled_at is not None for s in known), _cancelled(evidence, known)),
+        "no job has more attempts than it may":
+            (len(evidence.rows), _attempts(evidence)),
     }  # fmt: skip
-    return broken, figures
+    return [Promise(text, checked, list(found)) for text, (checked, found) in checks.items()]
 
 
-def _places(noted: Noted, rows: list[Any]) -> list[str]:
-    """No job has ended twice, none in a state that it was not told to end in."""
-    broken = []
-    known = noted.committed | noted.unknown
-    for key, times in Counter(row["key"] for row in rows).items():
-        if times > 1:
-            broken.append(f"{key} has ended {times} times")
-        if key not in known:
-            broken.append(f"{key} ran although it was never committed")
-    broken.extend(
-        f"{row['key']} ({row['mode']}) ended {row['state']} after {row['attempt']} attempts"
-        for row in rows
-        if row["state"] != expected_state(row["mode"])
-    )
-    return broken
+def _ended_once(evidence: Evidence) -> Iterator[Violation]:
+    for key, rows in evidence.by_key.items():
+        if len(rows) > 1:
+            yield Violation(f"{key} has ended {len(rows)} times", key)
+    for story in evidence.stories.values():
+        final = [word for _, _, word in story.accepted if word in ENDS]
+        if len(final) > 1 + story.retries:
+            yield Violation(f"{len(final)} ends of {story.key} were accepted: {final}", story.key)
+    lost, gone = _unseen(evidence)
+    unknown = sum(s.fate == UNKNOWN for s in evidence.stories.values())
+    if not len(lost) <= gone <= len(lost) + unknown:
+        yield Violation(
+            f"{len(lost)} committed jobs were never seen to end, and {gone} of the pruned are "
+            f"unaccounted for: {sorted(lost)[:5]}", next(iter(sorted(lost)), None),
+        )  # fmt: skip
 
 
-def _accepted_once(noted: Noted) -> list[str]:
-    """At most one end of each job was accepted, and only from an attempt that had ended."""
-    broken = []
-    for key, ends in noted.accepted.items():
-        final = [word for _, word in ends if word in ENDS]
-        if len(final) > 1:
-            broken.append(f"{key}: {len(final)} ends were accepted: {final}")
-        broken.extend(
-            f"{key}: a completion was accepted of a run that had not ended"
-            for token, word in ends
-            if word == "Completed" and token not in noted.ended[key]
-        )
-    return broken
+def _unseen(evidence: Evidence) -> tuple[set[str], int]:
+    """Return committed jobs that nobody saw end, and how many pruned ones nobody saw end."""
+    ended = {key for key, story in evidence.stories.items() if story.ended}
+    lost = {
+        key
+        for key, story in evidence.stories.items()
+        if story.fate == COMMITTED and key not in ended and key not in evidence.by_key
+    }
+    return lost, evidence.removed - len(ended - evidence.by_key.keys())
 
 
-def _outputs(noted: Noted, rows: list[Any]) -> list[str]:
-    """A stored output is the one that the accepted attempt sealed."""
-    broken = []
-    for row in rows:
-        if row["state"] != "completed":
+def _states(evidence: Evidence) -> Iterator[Violation]:
+    for row in evidence.rows:
+        story = evidence.stories.get(row["key"])
+        allowed = {expected_state(row["mode"])}
+        if story is not None and story.cancel_tried_at is not None:
+            allowed.add("cancelled")
+        if row["state"] not in allowed:
+            yield Violation(
+                f"{row['key']} ({row['mode']}) ended {row['state']}, attempt {row['attempt']}",
+                row["key"],
+            )
+
+
+def _ghosts(evidence: Evidence) -> Iterator[Violation]:
+    for story in evidence.stories.values():
+        if story.mode == "?" or (story.fate == ROLLED_BACK and story.runs):
+            yield Violation(f"{story.key} ran although it was {story.fate}", story.key)
+    for key in evidence.by_key:
+        known = evidence.stories.get(key)
+        if known is None or known.fate == ROLLED_BACK:
+            yield Violation(f"{key} has ended although it was never committed", key)
+
+
+def _late_ends(evidence: Evidence) -> Iterator[Violation]:
+    """A run that is accepted is the last: the next begins only when its claim was lost."""
+    for story in evidence.stories.values():
+        if story.retries:
             continue
-        if row["output"] is None:
-            broken.append(f"{row['key']} completed without the output that it recorded")
+        tokens = {token for _, token, word in story.accepted if word == "Completed"}
+        tokens |= {_token(row) for row in evidence.by_key.get(story.key, ())} - {""}
+        for run in filter(None, map(story.run, tokens)):
+            if run.ended_at is None:
+                yield Violation(f"an end of {story.key} was taken from a run that had not ended",
+                                story.key)  # fmt: skip
+            if any(other.began_at > run.began_at for other in story.runs):
+                yield Violation(
+                    f"an end of {story.key} was taken after another run had begun", story.key
+                )
+
+
+def _token(row: Any) -> str:
+    if row["output"] is None or row["state"] != "completed":
+        return ""
+    return str(orjson.loads(row["output"])["token"])
+
+
+def _outputs(evidence: Evidence) -> Iterator[Violation]:
+    for row in evidence.rows:
+        story = evidence.stories.get(row["key"])
+        if row["state"] != "completed" or story is None:
             continue
-        token = orjson.loads(row["output"])["token"]
-        accepted = {t for t, word in noted.accepted.get(row["key"], ()) if word == "Completed"}
-        if accepted and token not in accepted:
-            broken.append(f"{row['key']}: the stored output is of another attempt")
-        if token not in noted.ended[row["key"]]:
-            broken.append(f"{row['key']}: the stored output is of a run that had not ended")
-    return broken
+        token = _token(row)
+        accepted = {t for _, t, word in story.accepted if word == "Completed"}
+        run = story.run(token)
+        if not token:
+            yield Violation(
+                f"{row['key']} completed without the output that it recorded", row["key"]
+            )
+        elif (accepted and token not in accepted) or run is None or run.ended_at is None:
+            yield Violation(f"the output of {row['key']} is not of its accepted run", row["key"])
+        if set(story.seen) - {token}:
+            yield Violation(f"the output of {row['key']} has changed", row["key"])
+    for story in evidence.stories.values():
+        accepted = {t for _, t, word in story.accepted if word == "Completed"}
+        if story.seen and accepted and not set(story.seen) <= accepted:
+            yield Violation(f"another output of {story.key} was read than was accepted", story.key)
 
 
-def _counts(noted: Noted, rows: list[Any], counts: list[Any], removed: int) -> list[str]:
-    """Nothing waits or runs any more, and the counts add up to what was committed."""
-    broken = []
+def _unwritten(evidence: Evidence) -> Iterator[Violation]:
+    for story in evidence.stories.values():
+        if story.unwritten:
+            yield Violation(
+                f"an end of {story.key} was given up, or replaced by a failure", story.key
+            )
+
+
+def _counts(evidence: Evidence) -> Iterator[Violation]:
     total = 0
-    for row in counts:
+    for row in evidence.counts:
         left = {
             name: row[name]
             for name in ("scheduled", "available", "running", "retryable", "waiting_external")
         }
         if any(left.values()):
-            broken.append(f"queue {row['queue']} still has {left}")
+            yield Violation(f"queue {row['queue']} still has {left}")
         total += row["completed"] + row["failed"] + row["cancelled"]
-    if total != len(rows) + removed:
-        broken.append(f"counts say {total} ended, {len(rows)} are there and {removed} were pruned")
-    if not len(noted.committed) <= total <= len(noted.committed) + len(noted.unknown):
-        broken.append(
-            f"{total} ended of {len(noted.committed)} committed and {len(noted.unknown)} unknown"
+    rows, removed = len(evidence.rows), evidence.removed
+    fates = Counter(story.fate for story in evidence.stories.values())
+    if evidence.seen != rows:
+        yield Violation(f"terminal_jobs shows {evidence.seen} jobs and {rows} have ended")
+    if total != rows + removed:
+        yield Violation(f"counts say {total} ended, {rows} are there and {removed} were pruned")
+    if not fates[COMMITTED] <= total <= fates[COMMITTED] + fates[UNKNOWN]:
+        yield Violation(
+            f"{total} ended of {fates[COMMITTED]} committed and {fates[UNKNOWN]} unknown"
         )
-    present = {row["key"] for row in rows}
-    ended = {key for key, ends in noted.accepted.items() if {w for _, w in ends} & ENDS}
-    unseen = noted.committed.keys() - present - ended
-    pruned_unseen = removed - len(ended - present)
-    if not len(unseen) <= pruned_unseen <= len(unseen) + len(noted.unknown):
-        broken.append(
-            f"{len(unseen)} committed jobs were never seen to end, and {pruned_unseen} of the "
-            f"pruned are unaccounted for: {sorted(unseen)[:5]}"
-        )
-    return broken
+
+
+def _early(known: list[Story]) -> Iterator[Violation]:
+    for story in known:
+        if story.due_at is None or story.retries:
+            continue
+        early = [
+            s.began_at for s in story.runs if s.began_at < story.due_at - CLOCK_TOLERANCE_SECONDS
+        ]
+        if early:
+            yield Violation(f"{story.key} began {story.due_at - early[0]:.2f} s early", story.key)
+
+
+def _unique(known: list[Story]) -> Iterator[Violation]:
+    """Two jobs of one key: the second was committed after the first had come to its end.
+
+    A job surely holds its key from the note of its commit until the handler's end in the run that
+    was accepted, or until somebody began to cancel it.
+    """
+    held: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
+    for story in known:
+        accepted = [story.run(token) for _, token, word in story.accepted if word == "Completed"]
+        run = next(filter(None, accepted), None)
+        if story.unique is None or story.retries or run is None or run.ended_at is None:
+            continue
+        end = run.ended_at
+        if story.cancel_tried_at is not None:
+            end = min(end, story.cancel_tried_at)
+        if end > story.committed_at:
+            held[story.unique].append((story.committed_at, end, story.key))
+    for times in held.values():
+        times.sort()
+        for (_, end, first), (begin, _, second) in pairwise(times):
+            if begin < end:
+                yield Violation(f"{second} was enqueued while {first} held its key", second)
+
+
+def _cancelled(evidence: Evidence, known: list[Story]) -> Iterator[Violation]:
+    for story in known:
+        if story.cancelled_at is None or story.retries:
+            continue
+        states = {row["state"] for row in evidence.by_key.get(story.key, ())}
+        if states - {"cancelled"}:
+            yield Violation(f"{story.key} was cancelled and ended as {states}", story.key)
+        if any(word == "Completed" for _, _, word in story.accepted):
+            yield Violation(f"{story.key} was cancelled and completed", story.key)
+
+
+def _attempts(evidence: Evidence) -> Iterator[Violation]:
+    for row in evidence.rows:
+        if row["attempt"] > max_attempts(row["mode"]):
+            yield Violation(f"{row['key']} has {row['attempt']} attempts", row["key"])

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import random
+import secrets
 import signal
 import sys
-import uuid
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,23 @@ from typing import Any
 import orjson
 
 import awa
+from awa import logs
 from awa._store.attempts import Flush
+from awa.outcome import Failed
 from support.soak.jobs import QUEUES, Soak
-from support.soak.journal import Journal
+from support.soak.journal import TimedJournal
+
+STEADY = "SOAK_STEADY"
+"""Set for the one worker that no job kills, so that its memory can be watched."""
+UNWRITTEN = "the outcome could not be written"
+BLOCKED_SECONDS = 2.0
+"""How long a handler keeps the whole process: longer than the others wait for its heartbeat."""
+LONGEST_RETENTION_SECONDS = 240.0
 
 
 def settings(seconds: float) -> awa.WorkerSettings:
     """Return settings under which everything that takes minutes elsewhere takes moments."""
+    retention = min(LONGEST_RETENTION_SECONDS, max(6.0, seconds / 3))
     moment = timedelta(milliseconds=300)
     return awa.WorkerSettings(
         queues=tuple(
@@ -34,18 +45,18 @@ def settings(seconds: float) -> awa.WorkerSettings:
         rescue_interval=moment, deadline_interval=moment, cleanup_interval=moment,
         promote_interval=timedelta(milliseconds=100),
         leader_lease=timedelta(seconds=1), leader_check_interval=moment,
-        rotate_interval=timedelta(seconds=max(1.0, seconds / 40)),
-        completed_retention=timedelta(seconds=max(5.0, seconds / 2)),
+        rotate_interval=timedelta(seconds=retention / 12),
+        completed_retention=timedelta(seconds=retention),
         evacuate_after=timedelta(seconds=2), drain_timeout=timedelta(seconds=5),
     )  # fmt: skip
 
 
-def handler(journal: Journal) -> Any:
+def handler(journal: TimedJournal) -> Any:
     """Return the handler of every job of the soak."""
 
     async def soak(job: awa.Job[Soak]) -> object:
         key, mode = job.args.key, job.args.mode
-        token = uuid.uuid4().hex
+        token = secrets.token_hex(6)
         journal.note(("started", key, token, str(job.attempt)))
         job.set_output({"key": key, "token": token})
         returned = await act(mode, job.attempt)
@@ -73,16 +84,27 @@ async def act(mode: str, attempt: int) -> object:
             return awa.RetryAfter(0.2)
         case "cancel":
             return awa.Cancel("it says so")
-        case "crash" if attempt == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        case "hang" if attempt == 1:
-            await asyncio.sleep(60)
+        case "crash" | "block" | "hang" if attempt == 1:
+            await misbehave(mode)
         case _:
             pass
     return None
 
 
-def noting(journal: Journal, inner: Any) -> Any:
+async def misbehave(mode: str) -> None:
+    """Die, let nothing else run for a while, or never come to an end."""
+    match mode:
+        case "block":
+            time.sleep(BLOCKED_SECONDS)  # noqa: ASYNC251 - so that the process stands still
+        case "hang":
+            await asyncio.sleep(60)
+        case _ if STEADY not in os.environ:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case _:
+            pass
+
+
+def noting(journal: TimedJournal, inner: Any) -> Any:
     """Return what the finisher calls after each write, with the accepted ends noted first."""
 
     def ended(flush: Flush, stale: set[tuple[int, int]]) -> None:
@@ -91,8 +113,9 @@ def noting(journal: Journal, inner: Any) -> Any:
             at = attempt.claim.seqs.index(attempt.seq)
             args = orjson.loads(attempt.claim.args[at])
             word = type(attempt.outcome).__name__
-            if word == "Failed" and getattr(attempt.outcome, "terminal", False):
-                word = "TerminallyFailed"
+            if isinstance(attempt.outcome, Failed):
+                word = "TerminallyFailed" if attempt.outcome.terminal else word
+                word = "Unwritten" if attempt.outcome.error.startswith(UNWRITTEN) else word
             token = orjson.loads(attempt.output)["token"] if attempt.output else ""
             lost = (attempt.claim.claim_id, attempt.seq) in stale
             lines.append(("stale" if lost else "accepted", args["key"], token, word))
@@ -104,10 +127,11 @@ def noting(journal: Journal, inner: Any) -> Any:
 
 async def work(dsn: str, folder: Path, seconds: float) -> None:
     """Work until SIGTERM."""
+    logs.configure(os.environ)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with awa.AsyncClient(dsn, 6) as client:
-        journal = Journal(folder, "worker")
+        journal = TimedJournal(folder, "worker")
         client.registry.add(handler(journal), Soak)
         for _ in iter(int, 1):
             try:

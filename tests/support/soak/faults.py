@@ -1,0 +1,232 @@
+"""The faults: each takes the stage and chance, does its harm, and returns when it is over."""
+
+import asyncio
+import math
+import random
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import asyncpg
+
+from support.pgwire import PostgresProxy, When
+from support.soak.failover import fail_over
+from support.soak.stage import DATABASE, Member, Stage
+from support.waiting import eventually
+
+type Fault = Callable[[Stage, random.Random], Awaitable[None]]
+
+NETWORK_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+FAKE_CLOCKS = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+SILENCE_SECONDS = 2.5
+"""Longer than others wait for a heartbeat: who is silent for so long is declared dead."""
+COMMITS = {
+    "work": ("finish_v", "finish_v", "claim_v", "heartbeat_v"),
+    "produce": ("enqueue_v", "commit"),
+    "manage": ("cancel_v", "retry_v", "pause_queue_v"),
+}
+"""Statements of each kind of process that commit, by a part of their text."""
+LEADER = """
+select i.pid from awa.leader l join awa.runtime_instances i using (worker_id)
+ where l.expires_at > clock_timestamp()
+"""
+
+
+def mortal(stage: Stage, chance: random.Random) -> Member:
+    """Draw a worker that may be killed."""
+    return chance.choice([worker for worker in stage.workers if not worker.is_steady])
+
+
+def someones_proxy(stage: Stage, chance: random.Random) -> PostgresProxy:
+    """Draw whose network breaks."""
+    return chance.choice([member.proxy for member in stage.members])
+
+
+async def kill_worker(stage: Stage, chance: random.Random) -> None:
+    """A worker is gone from one instruction to the next."""
+    await stage.kill(mortal(stage, chance))
+
+
+async def kill_leader(stage: Stage, chance: random.Random) -> None:
+    """The worker that leads maintenance is gone. The steady one is made to lose the lead first."""
+    for _ in range(3):
+        async with stage.session() as session:
+            pid = await session.fetchval(LEADER)
+        for worker in stage.workers:
+            if worker.process is None or worker.process.pid != pid:
+                continue
+            if not worker.is_steady:
+                stage.counts["leaders killed"] += 1
+                await stage.kill(worker)
+                return
+            await suspend(worker)
+        await asyncio.sleep(0.5)
+
+
+async def kill_producer(stage: Stage, chance: random.Random) -> None:
+    """A producer is gone, in the middle of what it was sending."""
+    await stage.kill(chance.choice(stage.producers))
+
+
+async def restart_worker(stage: Stage, chance: random.Random) -> None:
+    """A worker is replaced as a deploy does it."""
+    await stage.end(mortal(stage, chance))
+
+
+async def suspend_worker(stage: Stage, chance: random.Random) -> None:
+    """A worker stands still until it has been declared dead, then goes on."""
+    await suspend(chance.choice(stage.workers))
+
+
+async def suspend(worker: Member) -> None:
+    """Let a process stand still for longer than others wait for it."""
+    if worker.process is None:
+        return
+    with suppress(ProcessLookupError):
+        worker.process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(SILENCE_SECONDS)
+        worker.process.send_signal(signal.SIGCONT)
+
+
+async def wrong_clock(stage: Stage, chance: random.Random) -> None:
+    """A worker is replaced by one whose clock is an hour off, until it dies for another reason."""
+    worker = mortal(stage, chance)
+    worker.environment.update(
+        LD_PRELOAD=str(FAKE_CLOCKS[0]), FAKETIME=chance.choice(("+1h", "-1h")),
+        FAKETIME_DONT_FAKE_MONOTONIC="1",
+    )  # fmt: skip
+    await stage.kill(worker)
+    starts = worker.starts
+    await eventually(lambda: worker.starts > starts)
+    for name in ("LD_PRELOAD", "FAKETIME"):
+        del worker.environment[name]
+
+
+async def kill_server(stage: Stage, chance: random.Random) -> None:
+    """The server is gone from one instruction to the next, and comes back."""
+    await stage.look_at_updates()
+    await asyncio.to_thread(stage.server.kill)
+    await asyncio.to_thread(stage.server.start)
+
+
+async def restart_server(stage: Stage, chance: random.Random) -> None:
+    """The server is restarted as for a setting."""
+    await stage.look_at_updates()
+    await asyncio.to_thread(stage.server.restart)
+
+
+async def fail_over_to_standby(stage: Stage, chance: random.Random) -> None:
+    """The primary is lost and a standby that follows synchronously is promoted."""
+    await fail_over(stage, chance.random() * 2)
+
+
+async def pin_snapshot(stage: Stage, chance: random.Random) -> None:
+    """Somebody holds an old snapshot open for a while."""
+    async with stage.session() as session, session.transaction(isolation="repeatable_read"):
+        await session.fetchval("select count(*) from pg_class")
+        await asyncio.sleep(2)
+
+
+async def block_prune(stage: Stage, chance: random.Random) -> None:
+    """Somebody who has read every table of the ring stays in the transaction."""
+    async with stage.session() as session, session.transaction():
+        for table in ("ready_entries", "claim_batches", "receipt_completion_batches"):
+            await session.fetchval(f"select slot from awa.{table} limit 1")  # noqa: S608
+        await asyncio.sleep(3)
+
+
+async def cut_at_commit(stage: Stage, chance: random.Random) -> None:
+    """A connection breaks after the server has committed and before the client hears of it."""
+    member = chance.choice(stage.members)
+    when = chance.choice((When.BEFORE_ANSWER, When.BEFORE_ANSWER, When.AFTER_FIRST_ANSWER))
+    point = member.proxy.cut_at(chance.choice(COMMITS[member.module]), when)
+    happened = await asyncio.to_thread(point.wait_quietly, timedelta(seconds=3))
+    stage.counts["answers cut off"] += happened
+
+
+async def cut_everything(stage: Stage, chance: random.Random) -> None:
+    """All connections of a process break at once."""
+    await asyncio.to_thread(someones_proxy(stage, chance).cut)
+
+
+async def black_hole(stage: Stage, chance: random.Random) -> None:
+    """One process's packets go nowhere for a while; then they arrive late, or never."""
+    proxy = someones_proxy(stage, chance)
+    await asyncio.to_thread(proxy.black_hole)
+    await asyncio.sleep(SILENCE_SECONDS + chance.random())
+    if chance.random() < 0.5:
+        await asyncio.to_thread(proxy.cut)
+    await asyncio.to_thread(proxy.forward)
+
+
+async def use_up_connections(stage: Stage, chance: random.Random) -> None:
+    """The server is out of connections while a process loses the ones it had."""
+    taken: list[asyncpg.Connection] = []
+    proxy = someones_proxy(stage, chance)
+    end = math.inf
+    refused = 0
+    try:
+        while time.monotonic() < end:
+            for answer in await asyncio.gather(*_connects(stage, 8), return_exceptions=True):
+                if isinstance(answer, asyncpg.Connection):
+                    taken.append(answer)
+                elif refused == 0:
+                    refused, end = 1, time.monotonic() + 2
+                    await asyncio.to_thread(proxy.cut)
+                else:
+                    refused += 1
+            await asyncio.sleep(0.02)
+    finally:
+        for session in taken:
+            session.terminate()
+    stage.counts["connections refused"] += refused
+
+
+def _connects(stage: Stage, count: int) -> list[Awaitable[asyncpg.Connection]]:
+    return [asyncpg.connect(stage.server.dsn(DATABASE), timeout=5) for _ in range(count)]
+
+
+async def make_read_only(stage: Stage, chance: random.Random) -> None:
+    """The server takes no writes for a while."""
+    async with stage.session("postgres") as session:
+        await session.execute("alter system set default_transaction_read_only = on")
+        await session.execute("select pg_reload_conf()")
+        await asyncio.sleep(2)
+        await session.execute("alter system reset default_transaction_read_only")
+        await session.execute("select pg_reload_conf()")
+
+
+async def fill_disk(stage: Stage, chance: random.Random) -> None:
+    """The disk with the database's files is full for a while."""
+    try:
+        await asyncio.to_thread(stage.disk.fill)
+        await asyncio.sleep(3)
+    finally:
+        await asyncio.to_thread(stage.disk.relieve)
+
+
+# fault: how often it comes in one round
+FAULTS: dict[Fault, int] = {
+    kill_worker: 2, kill_leader: 1, kill_producer: 1, restart_worker: 1, suspend_worker: 1,
+    wrong_clock: 1, kill_server: 1, restart_server: 1, fail_over_to_standby: 1, pin_snapshot: 1,
+    block_prune: 1, cut_at_commit: 4, cut_everything: 1, black_hole: 1, use_up_connections: 1,
+    make_read_only: 1, fill_disk: 1,
+}  # fmt: skip
+
+
+def possible_faults(stage: Stage, only: tuple[str, ...] = ()) -> tuple[list[Fault], dict[str, str]]:
+    """Return one round of faults, all or only those named, and which are left out here and why."""
+    left_out = {}
+    if not FAKE_CLOCKS:
+        left_out[wrong_clock.__name__] = "libfaketime is not installed"
+    if not stage.disk.mounted:
+        left_out[fill_disk.__name__] = "only root may mount a disk"
+    return [
+        fault
+        for fault, times in FAULTS.items()
+        for _ in range(times)
+        if fault.__name__ not in left_out and (not only or fault.__name__ in only)
+    ], left_out
