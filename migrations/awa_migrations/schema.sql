@@ -1654,6 +1654,32 @@ begin
     end if;
 end $$;
 
+-- Name: history_since(); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.history_since() RETURNS timestamp with time zone
+    LANGUAGE plpgsql
+    AS $$
+begin
+    return (select max(n.rotated_at) from "awa".ring_rotations r
+              join "awa".ring_rotations n on n.generation = r.generation + 1
+             where not exists (select from "awa".live_slots() s where s.generation = r.generation));
+end $$;
+
+-- Name: holder_of(smallint); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.holder_of(p_slot smallint) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+begin
+    return (select format('process %s of the server (%s), in a transaction for %s s', l.pid,
+                       coalesce(nullif(a.application_name, ''), 'unnamed'),
+                       coalesce(round(extract(epoch from clock_timestamp() - a.xact_start))::text, '?'))
+              from pg_locks l left join pg_stat_activity a on a.pid = l.pid
+             where l.granted and l.pid <> pg_backend_pid() and l.locktype = 'relation'
+               and l.relation in (select format('"awa".%I', t)::regclass from unnest("awa".slot_tables(p_slot)) t)
+             order by a.xact_start nulls last limit 1);
+end $$;
+
 -- Name: in_hand(bigint[]); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.in_hand(p_workers bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(lane_id integer, worker_id bigint, claimed_at timestamp with time zone, jobs bigint)
@@ -2267,6 +2293,27 @@ begin
     select '"awa".queue_meta_queue_id_seq'::regclass, (select max(q.queue_id) from "awa".queue_meta q);
 end $$;
 
+-- Name: oldest_transactions_v1(); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.oldest_transactions_v1() RETURNS TABLE(holder text, seconds double precision)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
+    AS $_$
+begin
+    return query
+    select case when a.application_name ~ '^awa( |$)' then 'awa' else 'other' end,
+           max(extract(epoch from clock_timestamp() - a.xact_start))::double precision
+      from pg_stat_activity a
+     where a.pid <> pg_backend_pid() and (a.backend_xmin is not null or a.backend_xid is not null)
+       and a.xact_start is not null and a.datname = current_database()
+     group by 1
+    union all
+    select 'prepared', max(extract(epoch from clock_timestamp() - p.prepared))::double precision from pg_prepared_xacts p
+     where p.database = current_database()
+    having count(*) > 0;
+end $_$;
+
 -- Name: open_claims(smallint[], bigint, bigint[], bigint[], integer[], bigint[], bigint[]); Type: FUNCTION; Schema: awa; Owner: -
 
 CREATE FUNCTION awa.open_claims(p_slots smallint[], p_worker bigint, p_claims bigint[], p_tokens bigint[], p_of integer[] DEFAULT '{}'::integer[], p_lo bigint[] DEFAULT '{}'::bigint[], p_hi bigint[] DEFAULT '{}'::bigint[]) RETURNS awa.open_claim[]
@@ -2583,7 +2630,7 @@ end $$;
 
 -- Name: prune_v1(interval, bigint); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.prune_v1(p_retention interval, p_max_bytes bigint, OUT outcome text, OUT pruned_slot smallint, OUT pruned_jobs bigint, OUT horizon timestamp with time zone) RETURNS record
+CREATE FUNCTION awa.prune_v1(p_retention interval, p_max_bytes bigint, OUT outcome text, OUT pruned_slot smallint, OUT pruned_jobs bigint, OUT before_its_time boolean, OUT horizon timestamp with time zone, OUT horizon_seconds double precision, OUT blocker text) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET jit TO 'off'
@@ -2597,7 +2644,7 @@ begin
     pruned_jobs := 0;
     perform "awa".require_settled();
     perform pg_advisory_xact_lock(hashtext('awa'), -1);
-    select coalesce(sum("awa".slot_bytes(slot)), 0), min(left_at) into v_bytes, horizon from "awa".live_slots();
+    v_bytes := (select coalesce(sum("awa".slot_bytes(slot)), 0) from "awa".live_slots());
     for v_slot in select slot, left_at from "awa".live_slots()
                    where slot <> "awa".current_slot()
                      and (left_at is null or left_at < clock_timestamp() - p_retention or v_bytes > p_max_bytes) loop
@@ -2618,12 +2665,18 @@ begin
                 execute 'truncate ' || (select string_agg(format('only "awa".%I', t), ', ')
                                           from unnest("awa".slot_tables(v_slot.slot)) t);
                 outcome := 'pruned';
-                return;
+                before_its_time := v_slot.left_at >= clock_timestamp() - p_retention;
+                exit;
             end if;
         exception when lock_not_available or deadlock_detected then
             outcome := 'locked';
+            blocker := coalesce("awa".holder_of(v_slot.slot), blocker);
         end;
+        -- For size alone the oldest goes first, so one that is only held for a moment is waited for.
+        exit when outcome in ('pruned', 'locked', 'cursor') and v_slot.left_at >= clock_timestamp() - p_retention;
     end loop;
+    horizon := "awa".history_since();
+    horizon_seconds := extract(epoch from clock_timestamp() - horizon);
 end $$;
 
 -- Name: queue_counts_v1(text); Type: FUNCTION; Schema: awa; Owner: -
@@ -2706,9 +2759,9 @@ CREATE FUNCTION awa.register_lane_v1(p_queue text, p_priority smallint) RETURNS 
     SET jit TO 'off'
     AS $$ select lane_id from "awa".lane_of(p_queue, p_priority) $$;
 
--- Name: register_worker_v1(text, text, text, integer, text[], text[], interval, text, text, text); Type: FUNCTION; Schema: awa; Owner: -
+-- Name: register_worker_v1(text, text, text, integer, text[], text[], interval, text, text, text, interval[], interval[]); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval, p_pod_owner text DEFAULT ''::text, p_pod_name text DEFAULT ''::text, p_pod_uid text DEFAULT ''::text) RETURNS bigint
+CREATE FUNCTION awa.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval, p_pod_owner text DEFAULT ''::text, p_pod_name text DEFAULT ''::text, p_pod_uid text DEFAULT ''::text, p_completed_for interval[] DEFAULT NULL::interval[], p_failed_for interval[] DEFAULT NULL::interval[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET jit TO 'off'
@@ -2720,6 +2773,11 @@ begin
     foreach v_queue in array p_queues loop
         perform "awa".lane_of(v_queue, 2::smallint);
     end loop;
+    -- How long a queue keeps its jobs is as the worker that started last has it.
+    update "awa".queue_meta m set completed_retention = q.completed, failed_retention = q.failed
+      from unnest(p_queues, p_completed_for, p_failed_for) q(queue, completed, failed)
+     where m.queue = q.queue and p_completed_for is not null
+       and (m.completed_retention, m.failed_retention) is distinct from (q.completed, q.failed);
     v_worker := nextval('"awa".runtime_instances_worker_id_seq') * 1073741824
               + floor(random() * 1073741824)::bigint;
     insert into "awa".runtime_instances (worker_id, name, version, host, pid, queues, kinds, stale_after, pod_owner, pod_name,
@@ -3068,18 +3126,28 @@ begin
     if pg_relation_size(format('"awa".ready_entries_%s', lpad(v_now.slot::text, 2, '0'))) = 0 then
         return 'idle';
     end if;
-    v_next := (v_now.slot + 1) % 16;
     perform set_config('lock_timeout', '50ms', true);
-    foreach v_table in array "awa".slot_tables(v_next) loop
-        execute format('lock table only "awa".%I in access exclusive mode', v_table);
-        execute format('select exists (select from only "awa".%I)', v_table) into v_used;
-        if v_used then
-            return 'busy';
+    for v_step in 1 .. 15 loop
+        v_next := (v_now.slot + v_step) % 16;
+        -- What was written and not removed has a size, so most slots in use are told without a lock.
+        v_used := "awa".slot_has_pages(v_next);
+        if not v_used then
+            foreach v_table in array "awa".slot_tables(v_next) loop
+                execute format('lock table only "awa".%I in access exclusive mode', v_table);
+                execute format('select exists (select from only "awa".%I)', v_table) into v_used;
+                exit when v_used;
+            end loop;
         end if;
+        exit when not v_used;
     end loop;
+    if v_used then
+        return 'busy';
+    end if;
     insert into "awa".ring_rotations (generation, slot) values (v_now.generation + 1, v_next);
     delete from "awa".ring_rotations where generation < v_now.generation - 1000;
     return 'rotated';
+exception when lock_not_available then
+    return 'locked';
 end $$;
 
 -- Name: served_kinds(); Type: FUNCTION; Schema: awa; Owner: -
@@ -3220,6 +3288,15 @@ CREATE FUNCTION awa.slot_bytes(p_slot smallint) RETURNS bigint
     AS $$
 begin
     return (select sum(pg_total_relation_size(format('"awa".%I', t)::regclass)) from unnest("awa".slot_tables(p_slot)) t);
+end $$;
+
+-- Name: slot_has_pages(smallint); Type: FUNCTION; Schema: awa; Owner: -
+
+CREATE FUNCTION awa.slot_has_pages(p_slot smallint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+begin
+    return exists (select from unnest("awa".slot_tables(p_slot)) t where pg_relation_size(format('"awa".%I', t)) > 0);
 end $$;
 
 -- Name: slot_open(smallint); Type: FUNCTION; Schema: awa; Owner: -
@@ -4357,6 +4434,14 @@ REVOKE ALL ON FUNCTION awa.hand_on(p_worker awa.runtime_instances) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION awa.heartbeat_v1(p_worker bigint, p_held bigint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer) FROM PUBLIC;
 
+-- Name: FUNCTION history_since(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.history_since() FROM PUBLIC;
+
+-- Name: FUNCTION holder_of(p_slot smallint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.holder_of(p_slot smallint) FROM PUBLIC;
+
 -- Name: FUNCTION in_hand(p_workers bigint[]); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.in_hand(p_workers bigint[]) FROM PUBLIC;
@@ -4437,6 +4522,10 @@ REVOKE ALL ON FUNCTION awa.none_of(p_bodies awa.claimed[], p_kinds text[]) FROM 
 
 REVOKE ALL ON FUNCTION awa.numbers_in_use() FROM PUBLIC;
 
+-- Name: FUNCTION oldest_transactions_v1(); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.oldest_transactions_v1() FROM PUBLIC;
+
 -- Name: FUNCTION open_claims(p_slots smallint[], p_worker bigint, p_claims bigint[], p_tokens bigint[], p_of integer[], p_lo bigint[], p_hi bigint[]); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.open_claims(p_slots smallint[], p_worker bigint, p_claims bigint[], p_tokens bigint[], p_of integer[], p_lo bigint[], p_hi bigint[]) FROM PUBLIC;
@@ -4481,9 +4570,9 @@ REVOKE ALL ON FUNCTION awa.promote_lane(p_lane integer, p_sequence regclass, p_q
 
 REVOKE ALL ON FUNCTION awa.promote_v1(p_limit integer, OUT promoted integer, OUT next_due timestamp with time zone, OUT due_in_seconds double precision, OUT has_holes boolean, OUT ended_below bigint) FROM PUBLIC;
 
--- Name: FUNCTION prune_v1(p_retention interval, p_max_bytes bigint, OUT outcome text, OUT pruned_slot smallint, OUT pruned_jobs bigint, OUT horizon timestamp with time zone); Type: ACL; Schema: awa; Owner: -
+-- Name: FUNCTION prune_v1(p_retention interval, p_max_bytes bigint, OUT outcome text, OUT pruned_slot smallint, OUT pruned_jobs bigint, OUT before_its_time boolean, OUT horizon timestamp with time zone, OUT horizon_seconds double precision, OUT blocker text); Type: ACL; Schema: awa; Owner: -
 
-REVOKE ALL ON FUNCTION awa.prune_v1(p_retention interval, p_max_bytes bigint, OUT outcome text, OUT pruned_slot smallint, OUT pruned_jobs bigint, OUT horizon timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION awa.prune_v1(p_retention interval, p_max_bytes bigint, OUT outcome text, OUT pruned_slot smallint, OUT pruned_jobs bigint, OUT before_its_time boolean, OUT horizon timestamp with time zone, OUT horizon_seconds double precision, OUT blocker text) FROM PUBLIC;
 
 -- Name: FUNCTION queue_counts_v1(p_queue text); Type: ACL; Schema: awa; Owner: -
 
@@ -4505,9 +4594,9 @@ REVOKE ALL ON FUNCTION awa.rank_in(p_items int8multirange, p_seq bigint) FROM PU
 
 REVOKE ALL ON FUNCTION awa.register_lane_v1(p_queue text, p_priority smallint) FROM PUBLIC;
 
--- Name: FUNCTION register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval, p_pod_owner text, p_pod_name text, p_pod_uid text); Type: ACL; Schema: awa; Owner: -
+-- Name: FUNCTION register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval, p_pod_owner text, p_pod_name text, p_pod_uid text, p_completed_for interval[], p_failed_for interval[]); Type: ACL; Schema: awa; Owner: -
 
-REVOKE ALL ON FUNCTION awa.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval, p_pod_owner text, p_pod_name text, p_pod_uid text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION awa.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[], p_kinds text[], p_stale_after interval, p_pod_owner text, p_pod_name text, p_pod_uid text, p_completed_for interval[], p_failed_for interval[]) FROM PUBLIC;
 
 -- Name: FUNCTION require_own_transaction(p_what text); Type: ACL; Schema: awa; Owner: -
 
@@ -4588,6 +4677,10 @@ REVOKE ALL ON FUNCTION awa.size_of(p_items int8multirange) FROM PUBLIC;
 -- Name: FUNCTION slot_bytes(p_slot smallint); Type: ACL; Schema: awa; Owner: -
 
 REVOKE ALL ON FUNCTION awa.slot_bytes(p_slot smallint) FROM PUBLIC;
+
+-- Name: FUNCTION slot_has_pages(p_slot smallint); Type: ACL; Schema: awa; Owner: -
+
+REVOKE ALL ON FUNCTION awa.slot_has_pages(p_slot smallint) FROM PUBLIC;
 
 -- Name: FUNCTION slot_open(p_slot smallint); Type: ACL; Schema: awa; Owner: -
 

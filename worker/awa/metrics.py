@@ -65,6 +65,7 @@ class WorkerMetrics(Collector):
         self.dropped: dict[tuple[str, str, str], int] = defaultdict(int)
         self.rescued: dict[str, int] = defaultdict(int)
         self.promoted = 0
+        self.pruned: dict[str, int] = defaultdict(int)
         self.duties: dict[tuple[str, str], int] = defaultdict(int)
         self._kinds: set[str] = set()
         self.gauges: Callable[[], Iterable[Metric]] = tuple
@@ -159,6 +160,11 @@ class WorkerMetrics(Collector):
         )  # fmt: skip
         yield _counter("awa_job_promoted", "Due jobs made ready.", (), {(): self.promoted})
         yield _counter(
+            "awa_job_pruned",
+            "Completed jobs that went: at the end of their retention, or earlier for their size.",
+            ("reason",), _single(self.pruned),
+        )  # fmt: skip
+        yield _counter(
             "awa_duty_runs", "Maintenance duties run here, by how they ended.",
             ("duty", "outcome"), self.duties,
         )  # fmt: skip
@@ -236,6 +242,8 @@ PROCESS_ENDS = ("clean", "crashed", "killed")
 GAUGE_RULES: dict[str, Callable[[Sequence[float]], float]] = {
     "awa_service_up": min,
     "awa_maintenance_leader": max,
+    "awa_history_seconds": max,
+    "awa_database_oldest_transaction_seconds": max,
 }
 """How a gauge of several processes becomes one value where it is not their sum."""
 
@@ -327,6 +335,16 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "awa_job_unknown_kind": (
         "Jobs that wait for a worker that knows their kind; told by the maintenance leader.",
         ("awa_job_kind", "awa_job_queue"),
+    ),
+    "awa_history_seconds": (
+        "For how long back every completed job is still there, once some are not; told by the "
+        "maintenance leader.",
+        (),
+    ),
+    "awa_database_oldest_transaction_seconds": (
+        "Age of the oldest transaction that keeps vacuum from removing rows: of `awa`, of `other` "
+        "sessions, or `prepared`; told by the maintenance leader.",
+        ("holder",),
     ),
     "awa_worker_processes": ("Worker processes that run.", ()),
     "awa_worker_processes_wanted": ("Worker processes that should run.", ()),

@@ -89,7 +89,7 @@ async def work_one(client: AsyncClient, queue: str = "default") -> WorkResult:
     await database.fetch("promote", settings.promote_batch_size)
     worker = await database.value(
         "register_worker", "awa.testing", "0", "localhost", 0, [queue],
-        list(client.registry.kinds), timedelta(seconds=90), "", "", "",
+        list(client.registry.kinds), timedelta(seconds=90), "", "", "", None, None,
     )  # fmt: skip
     try:
         async with database.session() as session:

@@ -12,7 +12,8 @@
 
 create function {schema}.register_worker_v1(p_name text, p_version text, p_host text, p_pid integer, p_queues text[],
                                             p_kinds text[], p_stale_after interval, p_pod_owner text default '',
-                                            p_pod_name text default '', p_pod_uid text default '')
+                                            p_pod_name text default '', p_pod_uid text default '',
+                                            p_completed_for interval[] default null, p_failed_for interval[] default null)
 returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -25,6 +26,11 @@ begin
     foreach v_queue in array p_queues loop
         perform {schema}.lane_of(v_queue, 2::smallint);
     end loop;
+    -- How long a queue keeps its jobs is as the worker that started last has it.
+    update {schema}.queue_meta m set completed_retention = q.completed, failed_retention = q.failed
+      from unnest(p_queues, p_completed_for, p_failed_for) q(queue, completed, failed)
+     where m.queue = q.queue and p_completed_for is not null
+       and (m.completed_retention, m.failed_retention) is distinct from (q.completed, q.failed);
     v_worker := nextval('{schema}.runtime_instances_worker_id_seq') * 1073741824
               + floor(random() * 1073741824)::bigint;
     insert into {schema}.runtime_instances (worker_id, name, version, host, pid, queues, kinds, stale_after, pod_owner, pod_name,

@@ -225,8 +225,9 @@ begin
      where lane_id = p_lane;
 end $$;
 
--- Enters the next slot of the ring when it is due and empty. Empty is looked at under the exclusive lock, because a producer
--- with an old snapshot may write to any slot. Answers rotated, early, busy (not empty) or idle (nothing to close).
+-- Enters the next slot of the ring that is empty, when it is due: one in which a paused queue's jobs wait is passed by. Empty is
+-- looked at under the exclusive lock, because a producer with an old snapshot may write to any slot. Answers rotated, early,
+-- busy (none is empty), locked (a reader holds one) or idle (nothing to close).
 create function {schema}.rotate_v1(p_every interval, p_max_bytes bigint, p_force boolean default false) returns text
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -246,18 +247,35 @@ begin
     if pg_relation_size(format('{schema}.ready_entries_%s', lpad(v_now.slot::text, 2, '0'))) = 0 then
         return 'idle';
     end if;
-    v_next := (v_now.slot + 1) % 16;
     perform set_config('lock_timeout', '50ms', true);
-    foreach v_table in array {schema}.slot_tables(v_next) loop
-        execute format('lock table only {schema}.%I in access exclusive mode', v_table);
-        execute format('select exists (select from only {schema}.%I)', v_table) into v_used;
-        if v_used then
-            return 'busy';
+    for v_step in 1 .. 15 loop
+        v_next := (v_now.slot + v_step) % 16;
+        -- What was written and not removed has a size, so most slots in use are told without a lock.
+        v_used := {schema}.slot_has_pages(v_next);
+        if not v_used then
+            foreach v_table in array {schema}.slot_tables(v_next) loop
+                execute format('lock table only {schema}.%I in access exclusive mode', v_table);
+                execute format('select exists (select from only {schema}.%I)', v_table) into v_used;
+                exit when v_used;
+            end loop;
         end if;
+        exit when not v_used;
     end loop;
+    if v_used then
+        return 'busy';
+    end if;
     insert into {schema}.ring_rotations (generation, slot) values (v_now.generation + 1, v_next);
     delete from {schema}.ring_rotations where generation < v_now.generation - 1000;
     return 'rotated';
+exception when lock_not_available then
+    return 'locked';
+end $$;
+
+create function {schema}.slot_has_pages(p_slot smallint) returns boolean
+language plpgsql volatile
+as $$
+begin
+    return exists (select from unnest({schema}.slot_tables(p_slot)) t where pg_relation_size(format('{schema}.%I', t)) > 0);
 end $$;
 
 create function {schema}.slot_tables(p_slot smallint) returns text[]
@@ -305,10 +323,36 @@ begin
          - (select coalesce(sum(tomb_count), 0) from {schema}.ready_tombstones where slot = p_slot);
 end $$;
 
--- Reclaims the oldest slot whose time or whose bytes are over. Answers what happened: pruned, none, open, locked, cursor.
+-- Since when every job is still there: when the newest slot that has been reclaimed was left. NULL when none has been.
+create function {schema}.history_since() returns timestamptz
+language plpgsql volatile
+as $$
+begin
+    return (select max(n.rotated_at) from {schema}.ring_rotations r
+              join {schema}.ring_rotations n on n.generation = r.generation + 1
+             where not exists (select from {schema}.live_slots() s where s.generation = r.generation));
+end $$;
+
+-- Who holds a lock on a slot, for somebody to look at: the session whose transaction is the oldest.
+create function {schema}.holder_of(p_slot smallint) returns text
+language plpgsql volatile
+as $$
+begin
+    return (select format('process %s of the server (%s), in a transaction for %s s', l.pid,
+                       coalesce(nullif(a.application_name, ''), 'unnamed'),
+                       coalesce(round(extract(epoch from clock_timestamp() - a.xact_start))::text, '?'))
+              from pg_locks l left join pg_stat_activity a on a.pid = l.pid
+             where l.granted and l.pid <> pg_backend_pid() and l.locktype = 'relation'
+               and l.relation in (select format('{schema}.%I', t)::regclass from unnest({schema}.slot_tables(p_slot)) t)
+             order by a.xact_start nulls last limit 1);
+end $$;
+
+-- Reclaims the oldest slot whose time or whose bytes are over. Answers what happened: pruned, none, open, locked (and by whom),
+-- cursor; whether the slot went before its time; and since when history is complete.
 -- Gates are checked under a lock that keeps writers out, and only then TRUNCATE takes its own.
 create function {schema}.prune_v1(p_retention interval, p_max_bytes bigint, out outcome text, out pruned_slot smallint,
-                                  out pruned_jobs bigint, out horizon timestamptz)
+                                  out pruned_jobs bigint, out before_its_time boolean, out horizon timestamptz,
+                                  out horizon_seconds double precision, out blocker text)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
@@ -322,7 +366,7 @@ begin
     pruned_jobs := 0;
     perform {schema}.require_settled();
     perform pg_advisory_xact_lock(hashtext('{schema_name}'), -1);
-    select coalesce(sum({schema}.slot_bytes(slot)), 0), min(left_at) into v_bytes, horizon from {schema}.live_slots();
+    v_bytes := (select coalesce(sum({schema}.slot_bytes(slot)), 0) from {schema}.live_slots());
     for v_slot in select slot, left_at from {schema}.live_slots()
                    where slot <> {schema}.current_slot()
                      and (left_at is null or left_at < clock_timestamp() - p_retention or v_bytes > p_max_bytes) loop
@@ -343,12 +387,39 @@ begin
                 execute 'truncate ' || (select string_agg(format('only {schema}.%I', t), ', ')
                                           from unnest({schema}.slot_tables(v_slot.slot)) t);
                 outcome := 'pruned';
-                return;
+                before_its_time := v_slot.left_at >= clock_timestamp() - p_retention;
+                exit;
             end if;
         exception when lock_not_available or deadlock_detected then
             outcome := 'locked';
+            blocker := coalesce({schema}.holder_of(v_slot.slot), blocker);
         end;
+        -- For size alone the oldest goes first, so one that is only held for a moment is waited for.
+        exit when outcome in ('pruned', 'locked', 'cursor') and v_slot.left_at >= clock_timestamp() - p_retention;
     end loop;
+    horizon := {schema}.history_since();
+    horizon_seconds := extract(epoch from clock_timestamp() - horizon);
+end $$;
+
+-- The oldest transactions of the server that keep vacuum from removing rows, in this database or by being prepared. What other
+-- roles run is seen only by an owner of the schema who is a member of pg_read_all_stats.
+create function {schema}.oldest_transactions_v1() returns table (holder text, seconds double precision)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+begin
+    return query
+    select case when a.application_name ~ '^awa( |$)' then 'awa' else 'other' end,
+           max(extract(epoch from clock_timestamp() - a.xact_start))::double precision
+      from pg_stat_activity a
+     where a.pid <> pg_backend_pid() and (a.backend_xmin is not null or a.backend_xid is not null)
+       and a.xact_start is not null and a.datname = current_database()
+     group by 1
+    union all
+    select 'prepared', max(extract(epoch from clock_timestamp() - p.prepared))::double precision from pg_prepared_xacts p
+     where p.database = current_database()
+    having count(*) > 0;
 end $$;
 
 -- Lanes whose newest claim row is about to go get a row without items in the current slot.

@@ -35,6 +35,7 @@ LEADER = 'awa_operator_leader{job="op", pod="op-1"}'
 STANDBY = 'awa_operator_leader{job="op", pod="op-2"}'
 HEARD = 'awa_operator_watch_last_event_timestamp_seconds{pod="op-1", resource="queues"}'
 DEGRADED = 'awa_operator_degraded{pod="op-1", reason="CrdTooOld"}'
+TRANSACTION = 'awa_database_oldest_transaction_seconds{namespace="a", holder="other", pod="w-1"}'
 LAG = f"awa_operator_queue_lag_seconds{{{QUEUE}}}"
 TARGET = f"awa_operator_queue_lag_target_seconds{{{QUEUE}}}"
 
@@ -46,6 +47,7 @@ HEALTHY = {
     STANDBY: NEVER,
     HEARD: f"0+60x{MINUTES}",
     DEGRADED: NEVER,
+    TRANSACTION: f"5x{MINUTES}",
     condition("Ready", "True"): ALWAYS,
     condition("SchemaMigrated", "True"): ALWAYS,
     condition("Stalled", "False"): ALWAYS,
@@ -84,6 +86,7 @@ SCENARIOS: dict[str, tuple[dict[str, str], int]] = {
     "AwaOperatorDown": ({BUILD: "1x10 stale"}, 5),
     "AwaNoLeader": ({LEADER: "1x10 0x139"}, 2),
     "AwaOperatorDegraded": ({DEGRADED: "0x10 1x139"}, 5),
+    "AwaOldTransaction": ({TRANSACTION: "5x10 1000x139"}, 5),
 }  # fmt: skip
 BUSY = {decisions("up"): "0+0.2x149", decisions("down"): "0+0.2x149"}
 

@@ -51,6 +51,8 @@ class Identity:
             self._settings.pod_owner or "",
             self._settings.pod_name or "",
             self._settings.pod_uid or "",
+            [queue.completed_retention for queue in self._settings.queues],
+            [queue.failed_retention for queue in self._settings.queues],
         )
         self.held = Counter()
         if self._folder is None:

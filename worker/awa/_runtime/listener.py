@@ -47,9 +47,14 @@ class Listener(Service):
     name = "listener"
 
     def __init__(
-        self, database: Database, queues: tuple[str, ...], on_cancel: Callable[[int, int], None]
+        self,
+        database: Database,
+        queues: tuple[str, ...],
+        on_cancel: Callable[[int, int], None],
+        patience: timedelta,
     ) -> None:
         super().__init__()
+        self._patience = patience
         self._database = database
         self._queues = queues
         self._on_cancel = on_cancel
@@ -171,6 +176,10 @@ class Listener(Service):
             await session.add_listener(f"{schema}:{_LEADER}", self._told_as_leader)
             own = await session.fetchrow(self._database.sql["own_backend"])
             self._backend = None if own is None else tuple(own)
+            # A process that is suspended reads nothing, and the server would wait for it in the
+            # middle of a transaction that keeps vacuum out, for ever.
+            limit = str(int(self._patience.total_seconds() * 1000))
+            await session.fetchval(self._database.sql["give_up_after"], limit)
 
     async def _end_former(self) -> None:
         former, self._backend = self._backend, None

@@ -62,6 +62,7 @@ class Maintenance(Service):
         self.longest_pause = settings.leader_check_interval.total_seconds()
         self.leads = False
         self.horizon_seconds: float | None = None
+        self.oldest_transactions: dict[tuple[str, ...], float] = {}
         self.prune_outcome = "none"
         self.unknown_kinds: dict[tuple[str, ...], float] = {}
         """Jobs that nobody knows how to run, by kind and queue; empty unless this worker leads."""
@@ -73,6 +74,7 @@ class Maintenance(Service):
             Duty("unknown_kinds", settings.cleanup_interval, self._unknown_kinds),
             Duty("ring", settings.cleanup_interval, self._ring),
             Duty("retire", settings.cleanup_interval, self._retire),
+            Duty("transactions", settings.cleanup_interval, self._transactions),
         ]
 
     async def run(self) -> None:
@@ -121,7 +123,8 @@ class Maintenance(Service):
             finally:
                 for task in tasks:
                     task.cancel()
-                self.unknown_kinds = {}
+                self.unknown_kinds, self.oldest_transactions = {}, {}
+                self.horizon_seconds = None
 
     async def _keep_doing(self, duty: Duty) -> None:
         failures = 0
@@ -169,11 +172,18 @@ class Maintenance(Service):
                 "prune", settings.completed_retention, settings.ring_max_bytes
             )
             outcome = rows[0]["outcome"]
+            self.horizon_seconds = rows[0]["horizon_seconds"]
             self._metrics.duties[("prune", outcome)] += 1
+            reason = "size" if rows[0]["before_its_time"] else "retention"
+            self._metrics.pruned[reason] += rows[0]["pruned_jobs"]
             if outcome != self.prune_outcome and outcome not in {"none", "pruned"}:
                 log.warning(
                     "a slot cannot be reclaimed yet",
-                    extra={"reason": outcome, "slot": rows[0]["pruned_slot"]},
+                    extra={
+                        "reason": outcome,
+                        "slot": rows[0]["pruned_slot"],
+                        "blocker": rows[0]["blocker"],
+                    },
                 )
             self.prune_outcome = outcome
             if outcome != "pruned":
@@ -190,3 +200,7 @@ class Maintenance(Service):
             )
             if gone < settings.cleanup_batch_size:
                 return
+
+    async def _transactions(self) -> None:
+        rows = await self._database.fetch("oldest_transactions")
+        self.oldest_transactions = {(row["holder"],): row["seconds"] for row in rows}

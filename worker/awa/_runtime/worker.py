@@ -70,8 +70,9 @@ class Worker:
         self.identity = Identity(database, settings, registry.kinds, name, state_folder)
         self.finisher = Finisher(database, settings, self._ended)
         self.listener = Listener(
-            database, tuple(queue.name for queue in settings.queues), self._cancelled
-        )
+            database, tuple(queue.name for queue in settings.queues), self._cancelled,
+            settings.heartbeat_staleness,
+        )  # fmt: skip
         self.claimer = Claimer(
             database, settings, self.identity, self.permits, self.listener, self.metrics,
             kinds=registry.kinds, hand_over=self._hand_over,
@@ -272,7 +273,11 @@ class Worker:
             "awa_service_up", {(s.name,): float(s.state is State.running) for s in self.services}
         )
         yield gauge("awa_maintenance_leader", {(): float(self.maintenance.leads)})
-        yield gauge("awa_job_unknown_kind", self.maintenance.unknown_kinds)
+        maintenance = self.maintenance
+        yield gauge("awa_job_unknown_kind", maintenance.unknown_kinds)
+        yield gauge("awa_database_oldest_transaction_seconds", maintenance.oldest_transactions)
+        if maintenance.horizon_seconds is not None:
+            yield gauge("awa_history_seconds", {(): maintenance.horizon_seconds})
 
 
 _WORDS = {

@@ -9,9 +9,9 @@ select format('%s-%s-%s', c.system_identifier, d.oid, n.oid)
 select incarnation, moved, raised, holes from {schema}.arrive_v1();
 
 -- name: register_worker
--- A new identity for this process start, and the pod it runs in, if any.
+-- A new identity for this process start, the pod it runs in, if any, and what its queues say of retention.
 select {schema}.register_worker_v1($1::text, $2::text, $3::text, $4::integer, $5::text[], $6::text[], $7::interval,
-                                   $8::text, $9::text, $10::text);
+                                   $8::text, $9::text, $10::text, $11::interval[], $12::interval[]);
 
 -- name: heartbeat
 -- This process lives, holds these claims and runs these items.
@@ -59,3 +59,7 @@ select pg_advisory_unlock_shared(hashtext('{schema_name}'), 1000000 + id) from u
 -- name: own_transaction
 -- A number above those of all transactions that have written so far.
 select pg_current_xact_id()::text::bigint;
+
+-- name: give_up_after
+-- For how many milliseconds the server tries to send to this session before it ends it, where the system can do that.
+select set_config('tcp_user_timeout', $1::text, false);

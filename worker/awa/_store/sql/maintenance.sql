@@ -36,8 +36,13 @@ select {schema}.evacuate_v1($1::interval, $2::integer);
 
 -- name: prune
 -- Reclaims the oldest slot whose time or whose bytes are over.
-select outcome, pruned_slot, pruned_jobs, horizon from {schema}.prune_v1($1::interval, $2::bigint);
+select outcome, pruned_slot, pruned_jobs, before_its_time, horizon_seconds, blocker
+  from {schema}.prune_v1($1::interval, $2::bigint);
 
 -- name: retire
 -- Deletes terminal jobs outside the ring whose retention is over.
 select {schema}.retire_v1($1::interval, $2::interval, $3::integer);
+
+-- name: oldest_transactions
+-- For how long the oldest transactions have kept vacuum from removing rows, by whose they are.
+select holder, seconds from {schema}.oldest_transactions_v1();
