@@ -159,16 +159,25 @@ class Server:
         )  # fmt: skip
         self._configure({**COMMON_SETTINGS, **self.settings})
 
-    def copy(self, source: "Server", *, as_standby: bool = False) -> None:
+    def copy(
+        self,
+        source: "Server",
+        *,
+        as_standby: bool = False,
+        tablespaces: Mapping[Path, Path] | None = None,
+    ) -> None:
         """Make the data folder by a base backup of a running server; it is not started.
 
         A standby follows its source; any other copy goes on by itself, on the same timeline.
+        `tablespaces` says where each of the source's goes.
         """
+        spaces = (tablespaces or {}).items()
         self._make_folder()
         self._run(
             "pg_basebackup", "--pgdata", str(self.data), "--host", str(source.socket_folder),
             "--port", str(source.port), "--username", SUPERUSER, "--checkpoint", "fast",
             "--no-sync", *(["--write-recovery-conf"] if as_standby else []),
+            *(f"--tablespace-mapping={old}={new}" for old, new in spaces),
         )  # fmt: skip
         self._configure({})
 
@@ -194,26 +203,6 @@ class Server:
         own = {**settings, "unix_socket_directories": str(self.socket_folder)}
         with (self.data / "postgresql.conf").open("a") as conf:
             conf.writelines(f"{name} = '{value}'\n" for name, value in own.items())
-
-    def copy(self, primary: "Server", tablespaces: Mapping[Path, Path]) -> None:
-        """Make the data folder as a copy of a running server's; `start` makes it a standby.
-
-        `tablespaces` says where each of the primary's goes.
-        """
-        owner = _unprivileged()
-        self.folder.mkdir(parents=True)
-        self.socket_folder.mkdir()
-        if owner is not None:
-            for path in (self.folder, self.socket_folder):
-                os.chown(path, owner.pw_uid, owner.pw_gid)
-        self._run(
-            "pg_basebackup", "--pgdata", str(self.data), "--write-recovery-conf", "--no-sync",
-            "--checkpoint", "fast", "--wal-method", "stream",
-            "--dbname", f"host={primary.host} port={primary.port} user={SUPERUSER}",
-            *(f"--tablespace-mapping={old}={new}" for old, new in tablespaces.items()),
-        )  # fmt: skip
-        with (self.data / "postgresql.conf").open("a") as conf:
-            conf.write(f"unix_socket_directories = '{self.socket_folder}'\n")
 
     def start(self) -> None:
         """Start the postmaster and return when it accepts connections.

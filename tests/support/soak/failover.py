@@ -20,7 +20,7 @@ async def fail_over(stage: Stage, seconds: float) -> None:
     if stage.disk.mounted:
         stage.make_space(generation)
         spaces = {stage.space(stage.generation): stage.space(generation)}
-    await asyncio.to_thread(new.copy, old, spaces)
+    await asyncio.to_thread(new.copy, old, as_standby=True, tablespaces=spaces)
     await asyncio.to_thread(new.start)
     await _make_synchronous(stage)
     await asyncio.sleep(seconds)

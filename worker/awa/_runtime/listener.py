@@ -26,6 +26,7 @@ from typing import Any
 from awa._runtime.service import Service
 from awa._store.database import Database, Session, step
 from awa._store.faults import DRIVER_ERRORS, translated
+from awa._store.sessions import PEER_SECONDS
 from awa.errors import AwaError
 
 log = logging.getLogger("awa.listener")
@@ -178,7 +179,7 @@ class Listener(Service):
             self._backend = None if own is None else tuple(own)
             # A process that is suspended reads nothing, and the server would wait for it in the
             # middle of a transaction that keeps vacuum out, for ever.
-            limit = str(int(self._patience.total_seconds() * 1000))
+            limit = str(int(min(self._patience.total_seconds(), PEER_SECONDS) * 1000))
             await session.fetchval(self._database.sql["give_up_after"], limit)
 
     async def _end_former(self) -> None:
