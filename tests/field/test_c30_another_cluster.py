@@ -144,6 +144,7 @@ async def check_restored(database, ids, make_fleet, connect, *, is_lower) -> Non
         return (await holes_of(session))[0] == 0
 
     await eventually(settled, what="the gaps to be dropped")
+    await fleet.quiet(seconds=40)
     assert await session.fetchval("select count(*) from awa.incarnations") == 2
     counts = await fleet.counts()
     assert counts.completed == states[JobState.Completed] + len(waiting) + 3
