@@ -120,13 +120,13 @@ async def test_both_ends_are_told_when_to_give_up_on_a_silent_peer(fleet):
     worker = client.worker
     await eventually(lambda: worker.listener.works, what="the listener")
     async with client.database.session() as pooled:
-        for session in (pooled, worker.claimer._session, worker.listener._session):
+        for session in (pooled, worker.claimer._line.session, worker.listener._session):
             option = session.socket.getsockopt
             assert option(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             assert option(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
             assert option(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 20_000
         assert await pooled.fetchval("show tcp_keepalives_idle") == "10"
-        assert await pooled.fetchval("show tcp_user_timeout") == "20s"
+        assert await pooled.fetchval("show tcp_user_timeout") == "20000"
 
 
 async def test_an_embedded_worker_stops_in_time_too_and_its_job_is_handed_on(

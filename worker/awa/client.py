@@ -40,6 +40,7 @@ class Transaction:
     def __init__(self, client: "AsyncClient", session: Any) -> None:
         self._client = client
         self._session = session
+        self._is_shared = session.is_shared
         self._has_failed = False
         self._ran_foreign = False
         self._is_busy = False
@@ -115,7 +116,7 @@ class Transaction:
 
     async def _leave(self) -> None:
         """Undo what statements of others changed in the session; else nobody gets it again."""
-        if self._ran_foreign and self.is_own and not self._session.is_shared:
+        if self._ran_foreign and self.is_own and not self._is_shared:
             try:
                 await self._session.reset()
             except DRIVER_ERRORS:
@@ -287,7 +288,7 @@ class AsyncClient:
                 await transaction.start()
             opened = Transaction(self, session)
             try:
-                await set_local(session)
+                await set_local(session, session.local)
                 yield opened
                 await opened._check()
                 with translated():

@@ -109,7 +109,7 @@ class WorkerSettings:
             least=timedelta(milliseconds=100),
             most=timedelta(seconds=30),
         ),
-    ] = timedelta(seconds=10)
+    ] = timedelta(seconds=8)
     finish_batch_size: Annotated[
         int, Knob("The most attempts in one write of outcomes.", least=1, most=10_000)
     ] = 512

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -73,11 +74,14 @@ class Fleet:
         self._clients: list[awa.AsyncClient] = []
         self._processes: list[WorkerProcess] = []
 
-    async def process(self, name: str, **knobs: Any) -> WorkerProcess:
+    async def process(
+        self, name: str, environ: Mapping[str, str] | None = None, **knobs: Any
+    ) -> WorkerProcess:
         """Start a worker process; `knobs` are those of `quick`, durations as `…_ms`."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "support.fleet.program", self.dsn, str(self.folder), name,
-            json.dumps(knobs), env={**os.environ, "PYTHONPATH": str(TESTS)},
+            json.dumps(knobs),
+            env={**os.environ, "PYTHONPATH": str(TESTS), **(environ or {})},
         )  # fmt: skip
         self._processes.append(WorkerProcess(process, name))
         return self._processes[-1]

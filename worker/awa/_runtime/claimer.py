@@ -11,7 +11,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 from awa._runtime.identity import Identity
 from awa._runtime.listener import Listener
@@ -19,10 +18,10 @@ from awa._runtime.permits import Permits
 from awa._runtime.service import Service
 from awa._store import jobs
 from awa._store.attempts import Claim
-from awa._store.database import Database, Session, step
-from awa._store.faults import WorkerDeclaredDead
+from awa._store.database import Database
+from awa._store.faults import ClusterUnknown, WorkerDeclaredDead
 from awa._store.jobs import Beyond, ClaimRequest
-from awa._store.sessions import GOODBYE_SECONDS
+from awa._store.line import Line
 from awa.errors import AwaError
 from awa.metrics import WorkerMetrics
 from awa.settings import WorkerSettings
@@ -67,7 +66,7 @@ class Claimer(Service):
         self._hand_over = hand_over
         self._may_claim = may_claim
         self._declared_dead = declared_dead
-        self._session: Session | None = None
+        self._line = Line(database, "claim", settings.answer_timeout, synchronous_commit="off")
         self._turn = 0
         self._empty = 0
         self._busy_since: float | None = None
@@ -104,10 +103,7 @@ class Claimer(Service):
 
     async def close(self) -> None:
         """Close the session."""
-        session, self._session = self._session, None
-        if session is not None:
-            with suppress(Exception):
-                await session.close(timeout=GOODBYE_SECONDS)
+        await self._line.close()
 
     def _request(self) -> ClaimRequest | None:
         offers = [(queue, self._permits.offer(queue.name)) for queue in self._settings.queues]
@@ -128,33 +124,22 @@ class Claimer(Service):
     async def _claim(self, request: ClaimRequest) -> tuple[list[Claim], Beyond]:
         if self._lost_tokens:
             await self._recover()
-        if self._session is None or self._session.is_closed():
-            self._session = await self._open()
         token = secrets.randbits(62)
         try:
-            async with step(self._session):
+            async with self._line.step() as session:
                 return await jobs.claim(
-                    self._session, self._database.sql, self._identity.worker_id, token, request
+                    session, self._database.sql, self._identity.worker_id, token, request
                 )
         except WorkerDeclaredDead:
             raise
+        except ClusterUnknown:
+            # The server at the address is another one than before.
+            await self._database.arrive()
+            raise
         except AwaError:
             self._lost_tokens.append(token)
-            self._session.terminate()
-            self._session = None
+            self._line.terminate()
             raise
-
-    async def _open(self) -> Session:
-        """Open a session; the server at the address may be another one than before."""
-        session = await self._database.dedicated(
-            "claim", self._settings.answer_timeout, synchronous_commit="off"
-        )
-        try:
-            await self._database.arrive(session)
-        except BaseException:
-            session.terminate()
-            raise
-        return session
 
     async def _recover(self) -> None:
         """Give back what lost answers may have claimed, before anything new is claimed."""

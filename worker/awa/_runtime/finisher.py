@@ -12,14 +12,15 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from typing import Any
 
 from awa._runtime.service import Service
 from awa._store import jobs
 from awa._store.attempts import Claim, Flush, SealedAttempt
-from awa._store.database import Database, Session, backoff_seconds, step
-from awa._store.sessions import GOODBYE_SECONDS
-from awa.errors import AwaError, DatabaseUnreachable
+from awa._store.database import Database, backoff_seconds
+from awa._store.faults import translated
+from awa._store.line import Line
+from awa.errors import AwaError, DatabaseUnreachable, PermissionMissing, SchemaNotMigrated
 from awa.outcome import Failed
 from awa.settings import WorkerSettings
 
@@ -44,7 +45,7 @@ class Finisher(Service):
         self._buffer: deque[SealedAttempt] = deque()
         self._filled = asyncio.Event()
         self._written = asyncio.Event()
-        self._session: Session | None = None
+        self._line = Line(database, "finish", settings.answer_timeout)
         self._current: list[SealedAttempt] = []
         self._sent_before = False
         self._closing = False
@@ -102,10 +103,7 @@ class Finisher(Service):
 
     async def close(self) -> None:
         """Close the session."""
-        session, self._session = self._session, None
-        if session is not None:
-            with suppress(Exception):
-                await session.close(timeout=GOODBYE_SECONDS)
+        await self._line.close()
 
     def _take(self) -> list[SealedAttempt]:
         """Take the next attempts of one worker identity, and of each claim number only one claim.
@@ -143,13 +141,14 @@ class Finisher(Service):
                 return
 
     async def _write(self, flush: Flush) -> set[tuple[int, int]]:
-        session, sql = await self._open(), self._database.sql
-        async with step(session):
-            store_outputs = not flush.has_outputs or await self._stores_outputs(session)
-            stale = await jobs.finish(session, sql, flush, store_outputs=store_outputs)
-            if stale and self._sent_before:
-                stale -= await jobs.already_written(session, sql, flush, stale)
-        return stale
+        sql = self._database.sql
+        with translated():
+            async with self._line.step() as session:
+                store_outputs = not flush.has_outputs or await self._stores_outputs(session)
+                stale = await jobs.finish(session, sql, flush, store_outputs=store_outputs)
+                if stale and self._sent_before:
+                    stale -= await jobs.already_written(session, sql, flush, stale)
+            return stale
 
     async def _refused(self, flush: Flush, error: AwaError) -> None:
         """Halve what the database refuses until the attempt at fault is alone."""
@@ -173,17 +172,11 @@ class Finisher(Service):
         self.failures += 1
         if self.failures == 1:
             log.warning("finish failed, sending again", extra={"error": type(error).__name__})
-        if self._session is not None and isinstance(error, DatabaseUnreachable):
-            self._session.terminate()
-            self._session = None
+        if isinstance(error, DatabaseUnreachable):
+            self._line.terminate()
         await asyncio.sleep(backoff_seconds(self.failures))
 
-    async def _open(self) -> Session:
-        if self._session is None or self._session.is_closed():
-            self._session = await self._database.dedicated("finish", self._settings.answer_timeout)
-        return self._session
-
-    async def _stores_outputs(self, session: Session) -> bool:
+    async def _stores_outputs(self, session: Any) -> bool:
         """Whether the schema has room for outputs; a no is asked again after half a minute."""
         now = asyncio.get_running_loop().time()
         if self._outputs_stored is None or (
@@ -197,5 +190,10 @@ class Finisher(Service):
 
 
 def _is_transient(error: AwaError) -> bool:
-    """Whether the same statement may succeed when it is sent again: 40001, 40P01, 55P03."""
-    return getattr(error, "sqlstate", None) in {"40001", "40P01", "55P03"}
+    """Whether the same statement may succeed when it is sent again: 40001, 40P01, 55P03.
+
+    Or when a right or a function is back that was taken away: that says nothing about an attempt.
+    """
+    return isinstance(error, PermissionMissing | SchemaNotMigrated) or getattr(
+        error, "sqlstate", None
+    ) in {"40001", "40P01", "55P03"}

@@ -9,6 +9,8 @@ not (a pooler in transaction mode) the worker says so once, holds no session for
 tries again every now and then. Sent from the same session it would prove nothing: a pooler hands on
 what arrives while the sender still has the server's session.
 
+A server whose connections are nearly all in use gets this one back, and the worker polls.
+
 The session is asked for an answer every `CHECK_SECONDS`, so that one whose other end is gone is
 replaced before anybody relies on it for long. Its successor ends what is left of it on the server,
 which would go on holding the locks.
@@ -26,8 +28,16 @@ from typing import Any
 from awa._runtime.service import Service
 from awa._store.database import Database, Session, step
 from awa._store.faults import DRIVER_ERRORS, translated
+from awa._store.room import (
+    FREE_TO_KEEP,
+    FREE_TO_OPEN,
+    RETRY_SECONDS,
+    SERVER_FULL,
+    has_room,
+    jittered,
+)
 from awa._store.sessions import PEER_SECONDS
-from awa.errors import AwaError
+from awa.errors import AwaError, DatabaseUnreachable
 
 log = logging.getLogger("awa.listener")
 
@@ -35,7 +45,7 @@ ANSWER_LIMIT = timedelta(seconds=5)
 """How long this session waits for an answer: everything in it takes no time at all."""
 PROBE_SECONDS = 3.0
 CHECK_SECONDS = 5.0
-RETRY_SECONDS = 60.0
+DEAF_RETRY_SECONDS = 60.0
 SHARED_RETRY_SECONDS = 600.0
 """Rarely, because each try may leave a LISTEN behind in a session of the pooler's."""
 _LEADER = 0
@@ -90,17 +100,25 @@ class Listener(Service):
         self._lost.clear()
         rows = await self._database.fetch("queue_ids", list(self._queues), limit=ANSWER_LIMIT)
         self._queue_ids = [row["queue_id"] for row in rows]
-        session = await self._database.listening(ANSWER_LIMIT)
+        try:
+            session = await self._database.listening(ANSWER_LIMIT)
+        except DatabaseUnreachable as error:
+            if error.sqlstate != SERVER_FULL:
+                raise
+            return jittered(RETRY_SECONDS)
         session.add_termination_listener(lambda _: self._lost.set())
         try:
             with translated():
+                if not await has_room(session, self._database.sql, FREE_TO_OPEN):
+                    return jittered(RETRY_SECONDS)
                 if not await self._proves_itself(session):
                     self._say_it_polls()
-                    return SHARED_RETRY_SECONDS if session.is_shared else RETRY_SECONDS
+                    return SHARED_RETRY_SECONDS if session.is_shared else DEAF_RETRY_SECONDS
                 await self._end_former()
                 await self._subscribe(session)
                 self._session, self.works, self._has_said = session, True, False
-                await self._check(session)
+                if not await self._stays(session):
+                    return jittered(RETRY_SECONDS)
         finally:
             self.works = self.asleep = False
             self._leader_asleep_since = None
@@ -110,16 +128,19 @@ class Listener(Service):
             session.terminate()
         raise ConnectionError("the listening session ended")
 
-    async def _check(self, session: Session) -> None:
-        """Ask for an answer every so often, until the session is lost."""
+    async def _stays(self, session: Session) -> bool:
+        """Ask for an answer every so often; False when others need the connection more."""
         while not self._lost.is_set():
             self.progressed()
             with suppress(TimeoutError):
                 async with asyncio.timeout(CHECK_SECONDS):
                     await self._lost.wait()
-                    return
-            async with self._busy:
+                    return True
+            async with self._busy, step(session):
+                if not await has_room(session, self._database.sql, FREE_TO_KEEP):
+                    return False
                 await session.execute("select")
+        return True
 
     async def sleep(self) -> bool:
         """Ask producers to notify; False when that cannot be had and the worker must poll."""

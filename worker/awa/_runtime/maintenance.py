@@ -72,7 +72,9 @@ class Maintenance(Service):
             Duty("rescue", settings.rescue_interval, self._rescue),
             Duty("deadline", settings.deadline_interval, self._deadlines),
             Duty("unknown_kinds", settings.cleanup_interval, self._unknown_kinds),
-            Duty("ring", settings.cleanup_interval, self._ring),
+            Duty("rotate", settings.cleanup_interval, self._rotate),
+            Duty("evacuate", settings.cleanup_interval, self._evacuate),
+            Duty("prune", settings.cleanup_interval, self._prune),
             Duty("retire", settings.cleanup_interval, self._retire),
             Duty("transactions", settings.cleanup_interval, self._transactions),
         ]
@@ -84,8 +86,10 @@ class Maintenance(Service):
             self.progressed()
             if self.leads:
                 log.info("leading maintenance", extra={"worker": self._identity.worker_id})
-                await self._lead()
-                self.leads = False
+                try:
+                    await self._lead()
+                finally:
+                    self.leads = False
                 await self._listener.leader_awake()
             await self._wait_for_election()
 
@@ -163,10 +167,15 @@ class Maintenance(Service):
         rows = await self._database.fetch("unknown_kinds")
         self.unknown_kinds = {(row["kind"], row["queue"]): float(row["jobs"]) for row in rows}
 
-    async def _ring(self) -> None:
+    async def _rotate(self) -> None:
         settings = self._settings
         await self._database.value("rotate", settings.slot_interval, settings.slot_max_bytes)
-        await self._database.value("evacuate", settings.evacuate_after, EVACUATE_LIMIT)
+
+    async def _evacuate(self) -> None:
+        await self._database.value("evacuate", self._settings.evacuate_after, EVACUATE_LIMIT)
+
+    async def _prune(self) -> None:
+        settings = self._settings
         while True:
             rows = await self._database.fetch(
                 "prune", settings.completed_retention, settings.ring_max_bytes

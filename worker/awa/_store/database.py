@@ -20,6 +20,7 @@ from typing import Any
 import asyncpg
 
 from awa._store.faults import DRIVER_ERRORS, NEEDED_VERSION, translated
+from awa._store.room import FREE_TO_OPEN, RETRY_SECONDS, has_room, jittered
 from awa._store.sessions import CLIENT_MARGIN_SECONDS, Session, SessionMaker, step
 from awa.errors import (
     AwaError,
@@ -33,6 +34,8 @@ from awa_migrations import InvalidSchemaName, SchemaName, load_queries, packaged
 
 log = logging.getLogger("awa.database")
 
+IDLE_SECONDS = 35.0
+"""How long a pooled session may be idle; a heartbeat's, every 30 s by default, is not."""
 _SQL_FILES = ("jobs", "liveness", "maintenance", "admin")
 
 
@@ -48,6 +51,7 @@ class Database:
             self._listening = SessionMaker(settings.listen_url, settings)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._opening = asyncio.Lock()
+        self._grows_at = 0.0
         self._owner: tuple[int, asyncio.AbstractEventLoop] | None = None
 
     async def pool(self) -> "asyncpg.Pool[asyncpg.Record]":
@@ -67,12 +71,23 @@ class Database:
                         connection_class=Session,
                         min_size=0,
                         max_size=self._pool_size,
+                        max_inactive_connection_lifetime=IDLE_SECONDS,
                         reset=_keep,
                     )
             return self._pool
 
     async def _pooled(self, *_: object, **driver: Any) -> Session:
-        return await self._sessions.open("awa", self.settings.statement_timeout, {}, **driver)
+        """Open one more session for the pool, unless that has one and others have none."""
+        now = asyncio.get_running_loop().time()
+        has_one = self._pool is not None and self._pool.get_size() > 0
+        if has_one and now < self._grows_at:
+            raise asyncpg.TooManyConnectionsError("the server has no room for one more")
+        session = await self._sessions.open("awa", self.settings.statement_timeout, {}, **driver)
+        if has_one and not await has_room(session, self.sql, FREE_TO_OPEN):
+            self._grows_at = now + jittered(RETRY_SECONDS)
+            session.terminate()
+            raise asyncpg.TooManyConnectionsError("the server has no room for one more")
+        return session
 
     def _let_go(self, owner: tuple[int, asyncio.AbstractEventLoop]) -> None:
         if self._pool is not None and self._owner is not None:
@@ -92,7 +107,7 @@ class Database:
         limit = self.settings.statement_timeout.total_seconds()
         with translated():
             try:
-                session = await pool.acquire(timeout=limit)
+                session = await _acquired(pool, limit)
             except TimeoutError as error:
                 if pool.get_size() < self._pool_size or pool.get_idle_size():
                     raise
@@ -112,10 +127,11 @@ class Database:
                 await pool.release(session)
 
     @asynccontextmanager
-    async def session(self, limit: timedelta | None = None) -> AsyncIterator[Any]:
+    async def session(self, limit: timedelta | None = None, **settings: str) -> AsyncIterator[Any]:
         """Lend a pooled session for statements of ours; the driver's errors become ours.
 
-        With a `limit` they are one transaction, which the server ends after it, and so do we.
+        With a `limit` they are one transaction, which the server ends after it, and so do we;
+        `settings` hold in it.
         """
         seconds = None
         if limit is not None:
@@ -125,7 +141,7 @@ class Database:
             with translated():
                 async with asyncio.timeout(seconds), self.lend() as session:
                     with translated():
-                        async with step(session, limit):
+                        async with step(session, limit, **settings):
                             yield session
         except SchemaNotMigrated as error:
             if error.found is None:
@@ -190,15 +206,10 @@ class Database:
             raise SchemaTooNew(found, newest_version())
         return int(found)
 
-    async def arrive(self, session: Any = None) -> None:
-        """Settle the tables if they came from another cluster, and let the session claim."""
-        if session is None:
-            async with self.session() as pooled:
-                await self.arrive(pooled)
-            return
-        with translated():
-            async with step(session):
-                found = await session.fetchrow(self.sql["arrive"])
+    async def arrive(self) -> None:
+        """Settle the tables if they came from another cluster; until then claims are refused."""
+        async with self.session() as session:
+            found = await session.fetchrow(self.sql["arrive"])
         if found["moved"]:
             log.warning(
                 "the database is another cluster or timeline than before; settled in it",
@@ -243,6 +254,19 @@ class Database:
 def newest_version() -> int:
     """Return the schema version that this release's migrations lead to."""
     return packaged_catalog().latest
+
+
+async def _acquired(pool: "asyncpg.Pool[asyncpg.Record]", limit: float) -> Any:
+    """Take a session; when the server has no room for one more, wait for one that the pool has."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + limit
+    while True:
+        try:
+            return await pool.acquire(timeout=max(until - loop.time(), 0.001))
+        except asyncpg.TooManyConnectionsError:
+            if not pool.get_size() or loop.time() > until:
+                raise
+            await asyncio.sleep(random.uniform(0.01, 0.05))  # noqa: S311 - so that others get one
 
 
 async def _keep(session: object) -> None:

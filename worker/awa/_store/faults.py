@@ -39,6 +39,10 @@ class WorkerDeclaredDead(DatabaseError):
     """This worker was declared dead: its claims are no longer its own. It registers again."""
 
 
+class ClusterUnknown(DatabaseError):
+    """The tables came from another cluster, and no worker has settled them here yet."""
+
+
 @contextmanager
 def translated(*, foreign: bool = False) -> Iterator[None]:
     """Raise our errors for the driver's; `foreign` says that the statement is not one of ours."""
@@ -95,6 +99,8 @@ def for_sqlstate(  # noqa: C901 - a table in the form of code
     """Return the error that a server's answer stands for, whichever driver brought it."""
     if sqlstate == "23505" and constraint == UNIQUE_CONSTRAINT:
         return UniqueConflict(_holder(detail))
+    if sqlstate == "AWA02":
+        return ClusterUnknown(message, sqlstate=sqlstate)
     if sqlstate == "AWA01":
         return WorkerDeclaredDead(message, sqlstate=sqlstate)
     if sqlstate == "22023":

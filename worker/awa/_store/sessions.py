@@ -140,8 +140,10 @@ class SessionMaker:
 
 
 @asynccontextmanager
-async def step(session: Any, limit: timedelta | None = None) -> AsyncIterator[None]:
+async def step(session: Any, limit: timedelta | None = None, **more: str) -> AsyncIterator[None]:
     """Run statements that belong together; a `limit` of their own holds on the server too.
+
+    `more` is what else they set for themselves, with a limit.
 
     In a session of the server's own, and without a limit, this is nothing at all. In a shared one
     it is a transaction that sets what holds in it. A session that broke is ended, not asked to roll
@@ -151,29 +153,33 @@ async def step(session: Any, limit: timedelta | None = None) -> AsyncIterator[No
     if local is None and limit is None:
         yield
         return
+    given = {**(local or {}), **more}
+    if limit is not None:
+        given["statement_timeout"] = _milliseconds(limit)
+    # Its statements follow one another at once. If they do not, this side is gone, and its locks
+    # would keep the next try waiting.
+    given["idle_in_transaction_session_timeout"] = given["statement_timeout"]
     transaction = session.transaction()
     with translated():
         await transaction.start()
     try:
-        await set_local(session, limit)
+        await set_local(session, given)
         yield
     except BaseException as error:
-        if isinstance(error, (DatabaseUnreachable, asyncio.CancelledError, OSError)):
-            session.terminate()
         with suppress(*DRIVER_ERRORS):
-            await transaction.rollback()
+            if isinstance(error, (DatabaseUnreachable, asyncio.CancelledError, OSError)):
+                session.terminate()
+            else:
+                await transaction.rollback()
         raise
     with translated():
         await transaction.commit()
 
 
-async def set_local(session: Any, limit: timedelta | None = None) -> None:
-    """Set for the transaction that is open what a session of the server's own has anyway."""
-    local = dict(session.local or {})
-    if limit is not None:
-        local["statement_timeout"] = _milliseconds(limit)
-    if local:
-        parts = (f"set local {name} = '{value}'" for name, value in local.items())
+async def set_local(session: Any, settings: Mapping[str, str] | None) -> None:
+    """Set for the transaction that is open what it needs for itself."""
+    if settings:
+        parts = (f"set local {name} = '{value}'" for name, value in settings.items())
         with translated():
             await session.execute("; ".join(parts))
 

@@ -38,6 +38,12 @@ select queue, queue_id from {schema}.queue_ids_v1($1::text[]);
 -- Tells whoever listens on a channel, to prove that it hears.
 select pg_notify($1::text, '');
 
+-- name: free_share
+-- Which part of the connections that ordinary roles may have nobody has.
+select (1 - sum(numbackends) / (current_setting('max_connections')::integer
+                                - current_setting('superuser_reserved_connections')::integer))::double precision
+  from pg_catalog.pg_stat_database;
+
 -- name: own_backend
 -- The process on the server that this session has, told apart from a later one of the same number.
 select pid, backend_start from pg_catalog.pg_stat_activity where pid = pg_backend_pid();

@@ -1,0 +1,171 @@
+"""C09: a part of a worker that fails is named, hinders no other, and goes on by itself.
+
+There is no cron in this product. A database that is not there yet at the start is in
+tests/worker/process/test_configuration.py, a claim loop that hangs in test_health.py beside it.
+"""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+import awa_migrations
+from awa._runtime.service import State
+from support.command.command import Commands
+from support.fleet.tasks import QUEUE, Task
+from support.waiting import eventually
+
+WITHIN = timedelta(seconds=30)
+SERVICES = {
+    "heartbeat": "heartbeat_v1",
+    "listener": "queue_ids_v1",
+    "claimer": "claim_v1",
+    "maintenance": "lead_v1",
+}
+DUTIES = {
+    "promote": "promote_v1",
+    "rescue": "rescue_v1",
+    "deadline": "rescue_overdue_v1",
+    "holes": "settle_holes_v1",
+    "unknown_kinds": "unknown_kinds_v1",
+    "rotate": "rotate_v1",
+    "evacuate": "evacuate_v1",
+    "prune": "prune_v1",
+    "retire": "retire_v1",
+}
+
+
+class Rights:
+    """A role with the rights of a worker, each of which can be taken away."""
+
+    def __init__(self, engine, database) -> None:
+        self.admin = engine.admin
+        self.role = f"worker_{database.name}"
+        self.dsn = database.server.dsn(database.name, user=self.role)
+
+    async def take(self, function: str) -> None:
+        await self.admin.execute(f"revoke execute on function awa.{function} from {self.role}")
+
+    async def give(self, function: str) -> None:
+        await self.admin.execute(f"grant execute on function awa.{function} to {self.role}")
+
+
+@pytest.fixture
+async def rights(engine, database):
+    """The role of the test's worker."""
+    made = Rights(engine, database)
+    await made.admin.execute(f"create role {made.role} login")
+    await made.admin.fetchval("select awa.grant_v1($1, 'worker')", made.role)
+    yield made
+    await made.admin.execute(f"drop owned by {made.role}; drop role {made.role}")
+
+
+@pytest.fixture
+async def worker(rights, fleet):
+    """A worker of that role, the leader, with everything at work."""
+    client = await fleet.embedded("w", rights.dsn, heartbeat_staleness=timedelta(minutes=10))
+    found = client.worker
+    await eventually(lambda: found.maintenance.leads and found.listener.works, WITHIN)
+    yield found
+    await client.shutdown()
+
+
+def done(worker) -> dict[str, float]:
+    """Return how far each part has come."""
+    found: dict[str, float] = {duty: worker.metrics.duties[(duty, "done")] for duty in DUTIES}
+    return found | {
+        service.name: service.progressed_at for service in worker.services if service.longest_pause
+    }
+
+
+async def all_go_on(worker, *, but: str = "") -> None:
+    """Wait until each part has got further from here on."""
+    before = done(worker)
+
+    def further() -> bool:
+        now = done(worker)
+        return all(now[name] > before[name] for name in before if name != but)
+
+    await eventually(further, WITHIN, what=f"all parts but {but or 'none'} to go on")
+
+
+@pytest.mark.slow
+async def test_a_duty_without_its_right_is_named_and_alone_and_goes_on_when_it_is_back(
+    worker, rights, caplog
+):
+    for duty, function in DUTIES.items():
+        await rights.take(function)
+        failed = worker.metrics.duties[(duty, "failed")]
+
+        def is_seen(duty=duty, failed=failed) -> bool:
+            said = {getattr(record, "duty", "") for record in caplog.records}
+            return worker.metrics.duties[(duty, "failed")] > failed and duty in said
+
+        await eventually(is_seen, WITHIN, what=f"{duty} to be named")
+        await all_go_on(worker, but=duty)
+        await rights.give(function)
+        await all_go_on(worker)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(SERVICES))
+async def test_a_service_without_its_right_is_named_and_goes_on_when_it_is_back(
+    worker, rights, fleet, caplog, name
+):
+    service = next(one for one in worker.services if one.name == name)
+    await rights.take(SERVICES[name])
+    if name == "listener":  # asks only when it has to begin anew
+        await rights.admin.execute("select pg_terminate_backend($1)", worker.listener._backend[0])
+    await eventually(lambda: service.state is State.failing, WITHIN, what=f"{name} to fail")
+    said = {getattr(record, "service", "") for record in caplog.records}
+    assert name in said
+    others = [one for one in worker.services if one is not service]
+    assert {one.state for one in others} <= {State.running}
+    await rights.give(SERVICES[name])
+    await eventually(lambda: service.state is State.running, WITHIN, what=f"{name} to go on")
+    await all_go_on(worker)
+    await fleet.client.insert(Task("a"), queue=QUEUE)
+    await fleet.quiet()
+
+
+async def test_ends_that_may_not_be_written_wait_until_they_may(worker, rights, fleet):
+    for function in ("finish_v1", "finish_v2"):
+        await rights.take(function)
+    jobs = await fleet.client.insert_many([Task(f"t{n}") for n in range(5)], queue=QUEUE)
+    await eventually(lambda: worker.finisher.resent > 2, WITHIN, what="ends to be sent again")
+    for function in ("finish_v1", "finish_v2"):
+        await rights.give(function)
+    await fleet.quiet()
+    assert set(fleet.keys_started().values()) == {1}
+    assert sum(fleet.completions().values()) == len(jobs)
+
+
+@pytest.mark.slow
+async def test_a_command_that_meets_a_full_server_waits_and_works_when_there_is_room(
+    make_server, connect, tmp_path
+):
+    server = make_server(max_connections="6", superuser_reserved_connections="0", fsync="off")
+    database = server.create_database()
+    await awa_migrations.migrate(database.dsn)
+    held = [await connect(database.dsn) for _ in range(6)]
+    commands = Commands(database.dsn, tmp_path)
+    try:
+        command = commands.start()
+        (line,) = await command.said("cannot work yet, trying again")
+        assert "max_connections" in line["reason"]
+        assert not command.has_ended
+        await asyncio.gather(*(session.close() for session in held))
+        await command.works()
+    finally:
+        commands.close()
+
+
+async def test_a_leader_that_cannot_do_its_duties_keeps_no_other_from_leading(
+    worker, rights, fleet
+):
+    other = await fleet.embedded("v", heartbeat_staleness=timedelta(minutes=10))
+    assert not other.worker.maintenance.leads
+    await rights.take("lead_v1")
+    await eventually(lambda: other.worker.maintenance.leads, WITHIN, what="the other to lead")
+    assert not worker.maintenance.leads
+    await eventually(lambda: other.worker.metrics.duties[("promote", "done")] > 0, WITHIN)

@@ -1,0 +1,157 @@
+"""C20: hosts whose clocks are wrong, or jump: the database's clock counts, and spans are real ones.
+
+The clocks are those of processes under libfaketime; this test and the server have the right one.
+There is no cron in this product, so that nothing is caught up after a jump. A worker that was
+suspended (line 4) is in test_c03_declared_dead_alive.py.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.fleet.fleet import TESTS
+from support.fleet.tasks import QUEUE, Task
+from support.waiting import eventually
+
+JOBS = 300
+AHEAD = timedelta(seconds=3)
+TOLERANCE = timedelta(seconds=1)
+SLOW_MACHINE = timedelta(seconds=2)
+"""What a busy machine may take between a job being due and its handler noting the start."""
+PRODUCE = """
+import sys, time, awa
+from support.fleet.tasks import Task
+with awa.Client(sys.argv[1], 2) as client:
+    client.insert_many([Task(f"{sys.argv[2]}{n}") for n in range(20)], queue="q")
+    print(time.time())
+"""
+
+
+def faked(shift: str) -> dict[str, str]:
+    """Return the environment of a process whose clock is off by `shift`, such as `+1h`.
+
+    What measures spans is left alone, as on a host whose clock is wrong.
+    """
+    program = shutil.which("faketime")
+    assert program, "libfaketime is not installed: it is the Debian package `faketime`"
+    shown = subprocess.run(
+        [program, "-f", shift, "printenv", "LD_PRELOAD"], capture_output=True, text=True, check=True
+    )
+    return {
+        "LD_PRELOAD": shown.stdout.strip(),
+        "FAKETIME": shift,
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+    }
+
+
+@pytest.mark.slow
+async def test_workers_an_hour_apart_rescue_nobody_and_start_scheduled_jobs_in_time(
+    fleet, database, connect
+):
+    session = await connect(database.dsn)
+    for name, shift in {"right": "+0", "ahead": "+1h", "behind": "-1h"}.items():
+        await fleet.process(name, faked(shift), deadline_seconds=60, max_workers=5)
+
+    async def all_work() -> bool:
+        count = "select count(*) from awa.runtime_instances where dead_at is null"
+        found: bool = await session.fetchval(count) == 3
+        return found
+
+    await eventually(all_work, timedelta(seconds=60), what="three workers")
+    due = datetime.now(UTC) + AHEAD
+    now = [Task(f"now{number}", "nap") for number in range(JOBS)]
+    later = [Task(f"later{number}") for number in range(JOBS // 10)]
+    jobs = await fleet.client.insert_many(now, queue=QUEUE)
+    jobs += await fleet.client.insert_many(later, queue=QUEUE, run_at=due)
+    await fleet.quiet(seconds=60)
+    assert fleet.keys_started() == fleet.completions() == Counter(t.key for t in (*now, *later))
+    assert fleet.ends("stale") == []
+    assert await all_work()
+    assert await session.fetchval("select count(*) from awa.runtime_instances") == 3
+
+    # From the clock that the handlers note to the one of the database.
+    offset = datetime.now(UTC) - timedelta(microseconds=time.monotonic_ns() / 1000)
+    for run in fleet.runs():
+        if run.key.startswith("later"):
+            started = offset + timedelta(microseconds=run.started_ns / 1000)
+            assert -TOLERANCE / 10 < started - due < TOLERANCE + SLOW_MACHINE
+    began = due - AHEAD
+    for job in jobs:
+        found = await fleet.client.get_job(job.id)
+        stored = [found.created_at, found.finalized_at]
+        assert all(began - TOLERANCE < at < datetime.now(UTC) + TOLERANCE for at in stored)
+        assert found.created_at < found.finalized_at
+
+
+@pytest.mark.parametrize("shift", ["-10m", "+10m"])
+async def test_the_jobs_of_a_producer_whose_clock_is_wrong_start_at_once(fleet, shift):
+    await fleet.embedded("w")
+    producer = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PRODUCE, fleet.dsn, "a",
+        env={**os.environ, "PYTHONPATH": str(TESTS), **faked(shift)}, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert producer.stdout is not None
+    said = float(await producer.stdout.read())
+    assert abs(said - time.time()) > 500
+    await producer.wait()
+    await fleet.started(*(f"a{number}" for number in range(20)), seconds=5)
+    await fleet.quiet()
+
+
+@pytest.mark.slow
+async def test_a_leader_whose_clock_jumps_by_a_day_and_back_neither_spins_nor_stops(
+    fleet, engine, tmp_path
+):
+    clock = tmp_path / "clock"
+    set_clock(clock, "+0")
+    faking = faked("+0") | {"FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_CACHE_DURATION": "1"}
+    del faking["FAKETIME"]
+    worker = await fleet.process("w", faking)
+    await engine.admin.execute(
+        "create sequence public.beats; grant all on sequence beats to public"
+    )
+    await engine.change("promote_v1", ("\nbegin\n", "\nbegin\nperform nextval('public.beats');\n"))
+    await fleet.client.insert(Task("first"), queue=QUEUE)
+    await fleet.started("first")
+
+    async def rate() -> tuple[float, float]:
+        """How often a second a duty runs, and how busy the process is."""
+        process, beats = psutil.Process(worker.pid), "select last_value from public.beats"
+        cpu, runs, began = sum(process.cpu_times()[:2]), await engine.admin.fetchval(beats), now()
+        await eventually(lambda: now() - began > 3, what="three seconds")
+        span = now() - began
+        return (
+            (await engine.admin.fetchval(beats) - runs) / span,
+            (sum(process.cpu_times()[:2]) - cpu) / span,
+        )
+
+    await rate()  # what the start costs is over
+    usual = await rate()
+    for jump in ("+1d", "+0", "-1d", "+0"):
+        set_clock(clock, jump)
+        duty, cpu = await rate()
+        assert 0 < duty < 2 * usual[0] + 2
+        assert cpu < 2 * usual[1] + 0.3
+        await fleet.client.insert(Task(f"after {jump} {now()}"), queue=QUEUE)
+        await fleet.quiet()
+    assert set(fleet.keys_started().values()) == {1}
+    assert await engine.admin.fetchval("select count(*) from awa.runtime_instances") == 2
+
+
+def set_clock(file: Path, shift: str) -> None:
+    """Move the clock of the processes that look at the file."""
+    file.write_text(f"{shift}\n")
+
+
+def now() -> float:
+    return time.monotonic()
