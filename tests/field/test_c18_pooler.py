@@ -45,7 +45,7 @@ async def producer(pool, database):
 
 
 @pytest.mark.parametrize("ignored", ["", IGNORED], ids=["refuses settings", "forgets settings"])
-async def test_every_way_to_enqueue_works_through_it(make_pool, database, fleet, ignored):
+async def test_every_way_to_enqueue_works_through_it(make_pool, database, fleet, connect, ignored):
     pool = make_pool(database.server, "transaction", SERVER_SESSIONS, ignored)
     keys: list[str] = []
 
@@ -71,9 +71,20 @@ async def test_every_way_to_enqueue_works_through_it(make_pool, database, fleet,
             with pytest.raises(ZeroDivisionError):
                 await roll_back(client)
 
-    async with asyncio.TaskGroup() as producers:
-        for number in range(8):
-            producers.create_task(produce(f"p{number}"))
+    async def be_another_application() -> None:
+        # Leaves another unnamed statement behind on every server session it is given.
+        session = await connect(pool.dsn(database.name), statement_cache_size=0)
+        while True:
+            async with session.transaction():
+                await session.fetch("select $1::integer, $2::text, $3::text", 1, "a", "b")
+
+    async with asyncio.TaskGroup() as others:
+        busy = [others.create_task(be_another_application()) for _ in range(3)]
+        async with asyncio.TaskGroup() as producers:
+            for number in range(8):
+                producers.create_task(produce(f"p{number}"))
+        for task in busy:
+            task.cancel()
     assert len(keys) == 10_000
     found = await fleet.client.list_jobs(queue=QUEUE, limit=10_000)
     assert Counter(job.args["key"] for job in found) == Counter(keys)

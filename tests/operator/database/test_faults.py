@@ -271,6 +271,12 @@ async def test_a_pooler_will_do_but_for_waking(watched, engine, make_pool, mode)
     await watched.reads("a", lambda found: found == Signals())
     await watched.looks_again(dsn, 2)
     assert isinstance(watched.signals("a"), Signals)
+    # Asleep on a lock that is another's, nobody would wake it, and everybody would try to.
+    locks = """
+        select count(*) from pg_locks l join pg_stat_activity a using (pid)
+         where l.locktype = 'advisory' and a.datname = current_database()
+    """
+    assert await engine.admin.fetchval(locks) == 0
     assert await watched.poller.mark_dead(("ns", "a"), engine.worker, "pod gone")
 
 

@@ -117,6 +117,7 @@ class Listener(Service):
                 await self._end_former()
                 await self._subscribe(session)
                 self._session, self.works, self._has_said = session, True, False
+                self.wake.set()  # who polls until now may go to sleep
                 if not await self._stays(session):
                     return jittered(RETRY_SECONDS)
         finally:

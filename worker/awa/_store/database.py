@@ -34,6 +34,7 @@ from awa_migrations import InvalidSchemaName, SchemaName, load_queries, packaged
 
 log = logging.getLogger("awa.database")
 
+NO_ROOM = "the server has no room for one more"
 IDLE_SECONDS = 35.0
 """How long a pooled session may be idle; a heartbeat's, every 30 s by default, is not."""
 _SQL_FILES = ("jobs", "liveness", "maintenance", "admin")
@@ -51,6 +52,7 @@ class Database:
             self._listening = SessionMaker(settings.listen_url, settings)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._opening = asyncio.Lock()
+        self._growing = asyncio.Lock()
         self._grows_at = 0.0
         self._owner: tuple[int, asyncio.AbstractEventLoop] | None = None
 
@@ -77,17 +79,26 @@ class Database:
             return self._pool
 
     async def _pooled(self, *_: object, **driver: Any) -> Session:
-        """Open one more session for the pool, unless that has one and others have none."""
-        now = asyncio.get_running_loop().time()
-        has_one = self._pool is not None and self._pool.get_size() > 0
-        if has_one and now < self._grows_at:
-            raise asyncpg.TooManyConnectionsError("the server has no room for one more")
-        session = await self._sessions.open("awa", self.settings.statement_timeout, {}, **driver)
-        if has_one and not await has_room(session, self.sql, FREE_TO_OPEN):
-            self._grows_at = now + jittered(RETRY_SECONDS)
-            session.terminate()
-            raise asyncpg.TooManyConnectionsError("the server has no room for one more")
-        return session
+        """Open one more session for the pool, unless that has one and others have none.
+
+        One after the other, so that calls which come at the same moment do not all open one.
+        """
+        async with self._growing:
+            now = asyncio.get_running_loop().time()
+            if self._has_one and now < self._grows_at:
+                raise asyncpg.TooManyConnectionsError(NO_ROOM)
+            limit = self.settings.statement_timeout
+            session = await self._sessions.open("awa", limit, {}, **driver)
+            if self._has_one and not await has_room(session, self.sql, FREE_TO_OPEN):
+                self._grows_at = now + jittered(RETRY_SECONDS)
+                session.terminate()
+                raise asyncpg.TooManyConnectionsError(NO_ROOM)
+            return session
+
+    @property
+    def _has_one(self) -> bool:
+        pool = self._pool
+        return pool is not None and pool.get_size() > 0
 
     def _let_go(self, owner: tuple[int, asyncio.AbstractEventLoop]) -> None:
         if self._pool is not None and self._owner is not None:
@@ -98,7 +109,8 @@ class Database:
                 )
             if process != owner[0]:
                 leave_to_parent(self._pool)
-        self._pool, self._opening, self._owner = None, asyncio.Lock(), owner
+        self._pool, self._owner = None, owner
+        self._opening, self._growing = asyncio.Lock(), asyncio.Lock()
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[Any]:
