@@ -16,6 +16,7 @@ import pytest
 import awa
 import awa_migrations
 from awa import JobState
+from awa._store.attempts import Flush
 from awa.outcome import Failed
 from support.dumps import dump
 from support.engine import FUTURE, PAST, Engine, begun
@@ -268,6 +269,23 @@ async def test_a_hole_of_a_prepared_transaction_outlives_the_change_of_cluster(q
 # --- a copy, and a standby -------------------------------------------------------------------
 
 
+def refusals_of(worker: awa.AsyncClient) -> dict[int, bool]:
+    """Return, and fill from now on, whether the ends of each claim were refused, by its token."""
+    refused: dict[int, bool] = {}
+    assert worker.worker is not None
+    finisher = worker.worker.finisher
+    inner = finisher.ended
+
+    def ended(flush: Flush, stale: set[tuple[int, int]]) -> None:
+        inner(flush, stale)
+        for attempt in flush.sealed:
+            claim = attempt.claim
+            refused[claim.token] = (claim.claim_id, attempt.seq) in stale
+
+    finisher.ended = ended
+    return refused
+
+
 async def claims_of(dsn: str) -> list[asyncpg.Record]:
     """Return claim, token and size of every claim that took a job."""
     session = await asyncpg.connect(dsn)
@@ -333,7 +351,7 @@ async def test_a_worker_that_outlives_the_switch_tells_two_claims_of_one_number_
     fleet = make_fleet(source)
     await fleet.client.pause_queue(QUEUE)
     await fleet.client.insert_many([Task("a", "gate")], queue=QUEUE)
-    await fleet.embedded(
+    worker = await fleet.embedded(
         "w", dsn=source.dsn_through(proxy), heartbeat_staleness=LONG, max_workers=5
     )
     server = await asyncio.to_thread(make_copy, source.server)
@@ -350,8 +368,10 @@ async def test_a_worker_that_outlives_the_switch_tells_two_claims_of_one_number_
     await eventually(lambda: fleet.keys_started() == Counter(a=2), what="the job to run again")
     (again,) = await claims_of(copy.dsn)
     assert again["claim_id"] == lost["claim_id"]
+    refused = refusals_of(worker)
     fleet.open_gate()
     await eventually(lambda: fleet.ends("stale") and fleet.ends(), timedelta(seconds=20))
+    assert refused == {lost["token"]: True, again["token"]: False}
     assert fleet.ends("stale") == [("a", "w", "Completed")]
     assert fleet.ends() == [("a", "w", "Completed")]
     await restored.quiet()
@@ -374,7 +394,7 @@ async def test_a_standby_that_lacks_the_last_moment_takes_over_and_refuses_its_a
     server = await asyncio.to_thread(make_copy, primary.server, as_standby=True)
     await asyncio.to_thread(server.start)
     standby = Database(server, primary.name)
-    await fleet.embedded("w", dsn=primary.dsn_through(proxy), heartbeat_staleness=LONG)
+    worker = await fleet.embedded("w", dsn=primary.dsn_through(proxy), heartbeat_staleness=LONG)
     await fleet.client.insert_many([Task("kept", "gate")], queue=QUEUE)
     await fleet.known_started("kept")
     await fleet.client.insert_many([Task("first")], queue=QUEUE)
@@ -393,6 +413,7 @@ async def test_a_standby_that_lacks_the_last_moment_takes_over_and_refuses_its_a
     await eventually(lambda: fleet.completions()["twice"])
     await fleet.client.insert_many([Task("gone")], queue=QUEUE)
     await eventually(lambda: fleet.completions()["gone"])
+    (lost,) = [claim for claim in await claims_of(primary.dsn) if claim["jobs"] == 2]
     await asyncio.to_thread(primary.server.kill)
     with server.admin() as admin:
         admin.execute("select pg_promote()")
@@ -403,9 +424,11 @@ async def test_a_standby_that_lacks_the_last_moment_takes_over_and_refuses_its_a
         lambda: fleet.keys_started()["lost"] == 2 and fleet.completions()["twice"] == 2,
         timedelta(seconds=30), what="what was lost to run again",
     )  # fmt: skip
+    refused = refusals_of(worker)
     fleet.open_gate()
     await restored.quiet(seconds=30)
     await eventually(lambda: fleet.ends("stale"), what="the lost attempt's end to be refused")
+    assert [token for token, was_refused in refused.items() if was_refused] == [lost["token"]]
     assert fleet.ends("stale") == [("lost", "w", "Completed")]
     assert fleet.completions() == Counter(first=1, kept=1, lost=1, twice=2, gone=1)
     assert fleet.keys_started() == Counter(first=1, kept=1, lost=2, twice=2, gone=1)
