@@ -3146,7 +3146,7 @@ begin
     insert into "awa".ring_rotations (generation, slot) values (v_now.generation + 1, v_next);
     delete from "awa".ring_rotations where generation < v_now.generation - 1000;
     return 'rotated';
-exception when lock_not_available then
+exception when lock_not_available or deadlock_detected then
     return 'locked';
 end $$;
 

@@ -227,7 +227,8 @@ end $$;
 
 -- Enters the next slot of the ring that is empty, when it is due: one in which a paused queue's jobs wait is passed by. Empty is
 -- looked at under the exclusive lock, because a producer with an old snapshot may write to any slot. Answers rotated, early,
--- busy (none is empty), locked (a reader holds one) or idle (nothing to close).
+-- busy (none is empty), locked (somebody has read one and not
+-- ended) or idle (nothing to close).
 create function {schema}.rotate_v1(p_every interval, p_max_bytes bigint, p_force boolean default false) returns text
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -267,7 +268,7 @@ begin
     insert into {schema}.ring_rotations (generation, slot) values (v_now.generation + 1, v_next);
     delete from {schema}.ring_rotations where generation < v_now.generation - 1000;
     return 'rotated';
-exception when lock_not_available then
+exception when lock_not_available or deadlock_detected then
     return 'locked';
 end $$;
 

@@ -178,6 +178,16 @@ async def test_a_slot_that_is_not_empty_is_never_entered(engine):
     assert await engine.rotate_anyway() == "rotated"
 
 
+async def test_the_ring_stays_where_it_is_while_somebody_reads_the_next_slot(engine):
+    await engine.enqueue(engine.admin, 1)
+    reader = await engine.session()
+    async with reader.transaction():
+        await reader.fetchval("select count(*) from awa.claim_closures_01")
+        assert await engine.rotate_anyway() == "locked"
+        assert await engine.admin.fetchval("select awa.current_slot()") == 0
+    assert await engine.rotate_anyway() == "rotated"
+
+
 async def test_an_old_snapshot_writes_to_an_old_slot_and_its_job_is_found(engine):
     """A slot that was emptied and written to again is alive, and not entered while it is."""
     old = await engine.session()
