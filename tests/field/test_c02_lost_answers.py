@@ -48,6 +48,17 @@ async def test_a_finish_answered_with_a_passing_error_is_sent_again(engine, flee
     assert await engine.admin.fetchval("select last_value from public.told") > 1
 
 
+async def test_a_lost_answer_about_outputs_does_not_stop_the_finisher(fleet, database, make_proxy):
+    proxy = make_proxy(database.server)
+    jobs = await fleet.client.insert_many(tasks(), queue=QUEUE)
+    cut = proxy.cut_at("attname in ('outputs'", When.BEFORE_ANSWER)
+    worker = await fleet.embedded("w", database.dsn_through(proxy), max_workers=64)
+    await asyncio.to_thread(cut.wait)
+    await assert_all_published_once(fleet, worker, jobs)
+    assert worker.worker.finisher.restarts == 0
+    assert worker.worker.finisher.resent > 0
+
+
 async def test_jobs_of_a_claim_whose_answer_is_lost_run_soon_and_uncounted(
     fleet, database, make_proxy
 ):

@@ -182,9 +182,9 @@ class Finisher(Service):
         if self._outputs_stored is None or (
             not self._outputs_stored and now - self._outputs_checked_at > RECHECK_OUTPUTS_SECONDS
         ):
-            self._outputs_stored = bool(
-                await session.fetchval(self._database.sql["stores_outputs"])
-            )
+            with translated():
+                stored = await session.fetchval(self._database.sql["stores_outputs"])
+            self._outputs_stored = bool(stored)
             self._outputs_checked_at = now
         return self._outputs_stored
 
