@@ -22,9 +22,14 @@ async def fail_over(stage: Stage, seconds: float) -> None:
         spaces = {stage.space(stage.generation): stage.space(generation)}
     await asyncio.to_thread(new.copy, old, as_standby=True, tablespaces=spaces)
     await asyncio.to_thread(new.start)
-    await _make_synchronous(stage)
-    await asyncio.sleep(seconds)
-    await stage.look_at_updates()
+    try:
+        await _make_synchronous(stage)
+        await asyncio.sleep(seconds)
+        await stage.look_at_updates()
+    except BaseException:
+        await stage.configure("synchronous_standby_names", None)
+        await asyncio.to_thread(stage.remove, new)
+        raise
     await asyncio.to_thread(old.kill)
     stage.generation = generation
     stage.lead_to(new)
@@ -39,9 +44,8 @@ async def fail_over(stage: Stage, seconds: float) -> None:
 
 async def _make_synchronous(stage: Stage) -> None:
     """Return when every commit, also each one acknowledged before, is on the standby's disk."""
+    await stage.configure("synchronous_standby_names", "*")
     async with stage.session("postgres") as session:
-        await session.execute("alter system set synchronous_standby_names = '*'")
-        await session.execute("select pg_reload_conf()")
 
         async def is_synchronous() -> bool:
             return bool(

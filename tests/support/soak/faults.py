@@ -21,6 +21,7 @@ type Fault = Callable[[Stage, random.Random], Awaitable[None]]
 
 NETWORK_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 FAKE_CLOCKS = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+START_LIMIT = timedelta(seconds=60)
 SILENCE_SECONDS = 2.5
 """Longer than others wait for a heartbeat: who is silent for so long is declared dead."""
 COMMITS = {
@@ -52,7 +53,7 @@ async def kill_worker(stage: Stage, chance: random.Random) -> None:
 
 async def kill_leader(stage: Stage, chance: random.Random) -> None:
     """The worker that leads maintenance is gone. The steady one is made to lose the lead first."""
-    for _ in range(3):
+    for _ in range(2):
         async with stage.session() as session:
             pid = await session.fetchval(LEADER)
         for worker in stage.workers:
@@ -98,9 +99,9 @@ async def wrong_clock(stage: Stage, chance: random.Random) -> None:
         LD_PRELOAD=str(FAKE_CLOCKS[0]), FAKETIME=chance.choice(("+1h", "-1h")),
         FAKETIME_DONT_FAKE_MONOTONIC="1",
     )  # fmt: skip
-    await stage.kill(worker)
     starts = worker.starts
-    await eventually(lambda: worker.starts > starts)
+    await stage.kill(worker)
+    await eventually(lambda: worker.starts > starts, START_LIMIT)
     for name in ("LD_PRELOAD", "FAKETIME"):
         del worker.environment[name]
 
@@ -191,12 +192,11 @@ def _connects(stage: Stage, count: int) -> list[Awaitable[asyncpg.Connection]]:
 
 async def make_read_only(stage: Stage, chance: random.Random) -> None:
     """The server takes no writes for a while."""
-    async with stage.session("postgres") as session:
-        await session.execute("alter system set default_transaction_read_only = on")
-        await session.execute("select pg_reload_conf()")
+    try:
+        await stage.configure("default_transaction_read_only", "on")
         await asyncio.sleep(2)
-        await session.execute("alter system reset default_transaction_read_only")
-        await session.execute("select pg_reload_conf()")
+    finally:
+        await stage.configure("default_transaction_read_only", None)
 
 
 async def fill_disk(stage: Stage, chance: random.Random) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def timeline(lines: list[tuple[float, str]], faults: list[Happened], begun: floa
         for fault in faults
         if fault.ended >= first and fault.begun <= last
     ]
-    return [f"{at - begun:.2f} {text}" for at, text in sorted([*lines, *around])]
+    return [f"{at - begun:.2f} {text}" for at, text in sorted([*lines, *around], key=itemgetter(0))]
 
 
 def as_text(verdict: dict[str, Any]) -> Iterator[str]:

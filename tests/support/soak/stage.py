@@ -118,6 +118,13 @@ class Stage:
             with suppress(asyncpg.PostgresError, OSError, asyncpg.InterfaceError, TimeoutError):
                 await session.close(timeout=5)
 
+    async def configure(self, name: str, value: str | None) -> None:
+        """Change a setting of the running server, or set it back."""
+        change = f"set {name} = '{value}'" if value is not None else f"reset {name}"
+        async with self.session("postgres") as session:
+            await session.execute(f"alter system {change}")
+            await session.execute("select pg_reload_conf()")
+
     def proxy(self) -> PostgresProxy:
         """Start a proxy to the server."""
         proxy = PostgresProxy(self.server.host, self.server.port)
@@ -143,6 +150,7 @@ class Stage:
                 env={
                     **os.environ, "PYTHONPATH": str(Path(__file__).parents[2]),
                     "AWA_STATEMENT_TIMEOUT_SECONDS": STATEMENT_TIMEOUT_SECONDS,
+                    "AWA_LOG_LEVEL": "warning",
                     **member.environment,
                 },
             )  # fmt: skip

@@ -10,13 +10,18 @@ COMMITTED, UNKNOWN, ROLLED_BACK = "committed", "unknown", "rolled back"
 
 
 class Run:
-    """One call of the handler. `ended_at` is None when the handler did not come to its end."""
+    """One call of the handler. `ended_at` is None when the handler did not come to its end.
 
-    __slots__ = ("began_at", "ended_at", "token")
+    `claimed_at` is the time of its claim as the worker was told it, by the database's clock: a
+    worker that stood still may begin a run whose claim it has lost long ago.
+    """
 
-    def __init__(self, token: str, began_at: float) -> None:
+    __slots__ = ("began_at", "claimed_at", "ended_at", "token")
+
+    def __init__(self, token: str, began_at: float, claimed_at: float) -> None:
         self.token = token
         self.began_at = began_at
+        self.claimed_at = claimed_at
         self.ended_at: float | None = None
 
 
@@ -87,7 +92,7 @@ def _produced(stories: dict[str, Story], at: float, word: str, key: str, rest: l
 def _worked(story: Story, at: float, word: str, rest: list[str]) -> None:
     token = rest[0]
     if word == "started":
-        story.runs.append(Run(token, at))
+        story.runs.append(Run(token, at, float(rest[2])))
     elif word == "ended":
         if (run := story.run(token)) is not None:
             run.ended_at = at

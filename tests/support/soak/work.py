@@ -57,7 +57,8 @@ def handler(journal: TimedJournal) -> Any:
     async def soak(job: awa.Job[Soak]) -> object:
         key, mode = job.args.key, job.args.mode
         token = secrets.token_hex(6)
-        journal.note(("started", key, token, str(job.attempt)))
+        claimed_at = job.attempted_at.timestamp() if job.attempted_at is not None else 0.0
+        journal.note(("started", key, token, str(job.attempt), f"{claimed_at:.6f}"))
         job.set_output({"key": key, "token": token})
         returned = await act(mode, job.attempt)
         journal.note(("ended", key, token))
