@@ -3397,8 +3397,12 @@ CREATE FUNCTION awa.unknown_kinds_v1() RETURNS TABLE(queue text, kind text, jobs
 #variable_conflict use_column
 begin
     return query
-    select l.queue, d.kind, count(*) from "awa".deferred_jobs d join "awa".lanes l on l.lane_id = d.lane_id
-     where d.reason = 'unknown_kind' group by l.queue, d.kind order by 3 desc limit 100;
+    select case when n <= 100 then r.queue else 'other' end, case when n <= 100 then r.kind else 'other' end,
+           sum(r.jobs)::bigint
+      from (select l.queue, d.kind, count(*) as jobs, row_number() over (order by count(*) desc, l.queue, d.kind) as n
+              from "awa".deferred_jobs d join "awa".lanes l on l.lane_id = d.lane_id
+             where d.reason = 'unknown_kind' group by l.queue, d.kind) r
+     group by 1, 2 order by 3 desc;
 end $$;
 
 -- Name: unsettled(bigint, bigint, timestamp with time zone, integer); Type: FUNCTION; Schema: awa; Owner: -

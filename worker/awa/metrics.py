@@ -22,11 +22,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 MAX_LABEL_VALUES = 400
+MAX_UNKNOWN_PAIRS = 100
+"""How many pairs of unknown kind and queue a process names; the others count as `other`."""
 _DURATION_BUCKETS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800,
 )  # fmt: skip
 _SIZE_BUCKETS = (64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 3072.0, 4096.0)
-_OTHER = "other"
+OTHER = "other"
 
 
 class _Histogram:
@@ -68,6 +70,7 @@ class WorkerMetrics(Collector):
         self.pruned: dict[str, int] = defaultdict(int)
         self.duties: dict[tuple[str, str], int] = defaultdict(int)
         self._kinds: set[str] = set()
+        self._unknown: set[tuple[str, str]] = set()
         self.gauges: Callable[[], Iterable[Metric]] = tuple
 
     def registry(self) -> CollectorRegistry:
@@ -114,9 +117,21 @@ class WorkerMetrics(Collector):
         """Return a value as a label: itself, or `other` once there are too many."""
         if value not in self._kinds:
             if len(self._kinds) >= MAX_LABEL_VALUES:
-                return _OTHER
+                return OTHER
             self._kinds.add(value)
         return value
+
+    def unknown_labels(self, kind: str, queue: str) -> tuple[str, str]:
+        """Return the labels of a kind that nobody knows here; capped apart from those of work.
+
+        So names that a broken producer makes up never push out those of real kinds.
+        """
+        pair = (kind, queue)
+        if pair not in self._unknown:
+            if len(self._unknown) >= MAX_UNKNOWN_PAIRS:
+                return (OTHER, OTHER)
+            self._unknown.add(pair)
+        return pair
 
     def collect(self) -> Iterable[Metric]:
         """Return every metric; called by a scrape."""
@@ -314,6 +329,8 @@ __all__ = [
     "GAUGES",
     "GAUGE_RULES",
     "MAX_LABEL_VALUES",
+    "MAX_UNKNOWN_PAIRS",
+    "OTHER",
     "Family",
     "FleetMetrics",
     "Metric",
@@ -328,6 +345,10 @@ __all__ = [
 
 GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "awa_job_in_flight": ("Jobs that run now.", ("awa_job_queue",)),
+    "awa_job_stuck": (
+        "Attempts that were asked to stop, as by their deadline, and still run.",
+        ("awa_job_kind",),
+    ),
     "awa_worker_places": ("Jobs that can run at once.", ()),
     "awa_finisher_waiting": ("Ended attempts that are not written yet.", ()),
     "awa_service_up": ("Whether a background part runs without failing.", ("service",)),

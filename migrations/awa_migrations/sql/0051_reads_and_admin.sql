@@ -650,8 +650,12 @@ as $$
 #variable_conflict use_column
 begin
     return query
-    select l.queue, d.kind, count(*) from {schema}.deferred_jobs d join {schema}.lanes l on l.lane_id = d.lane_id
-     where d.reason = 'unknown_kind' group by l.queue, d.kind order by 3 desc limit 100;
+    select case when n <= 100 then r.queue else 'other' end, case when n <= 100 then r.kind else 'other' end,
+           sum(r.jobs)::bigint
+      from (select l.queue, d.kind, count(*) as jobs, row_number() over (order by count(*) desc, l.queue, d.kind) as n
+              from {schema}.deferred_jobs d join {schema}.lanes l on l.lane_id = d.lane_id
+             where d.reason = 'unknown_kind' group by l.queue, d.kind) r
+     group by 1, 2 order by 3 desc;
 end $$;
 
 -- Live workers of some owners with the pods that they run in, and since when each has been silent.

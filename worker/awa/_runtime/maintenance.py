@@ -165,7 +165,11 @@ class Maintenance(Service):
 
     async def _unknown_kinds(self) -> None:
         rows = await self._database.fetch("unknown_kinds")
-        self.unknown_kinds = {(row["kind"], row["queue"]): float(row["jobs"]) for row in rows}
+        found: dict[tuple[str, ...], float] = {}
+        for row in rows:
+            pair = self._metrics.unknown_labels(row["kind"], row["queue"])
+            found[pair] = found.get(pair, 0.0) + row["jobs"]
+        self.unknown_kinds = found
 
     async def _rotate(self) -> None:
         settings = self._settings

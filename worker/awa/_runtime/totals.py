@@ -2,13 +2,13 @@
 
 Counters and histograms are sums over every process there has been: what a process counted before
 it died stays counted, so no sum ever falls. Gauges are sums, or what `GAUGE_RULES` says, over the
-processes that live; one that nobody reports any more is 0. So the set of series follows what is
-worked, never which processes work.
+processes that live; one that nobody reports any more is 0, and those beyond the first hundreds are
+one, `other`. So the set of series follows what is worked, never which processes work.
 """
 
 from collections.abc import Hashable, Iterable
 
-from awa.metrics import GAUGE_RULES, Family
+from awa.metrics import GAUGE_RULES, MAX_LABEL_VALUES, OTHER, Family
 
 type _Key = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -29,7 +29,8 @@ class Totals:
                 known = self._gauges.setdefault(
                     family.name, Family(family.name, family.kind, family.text, {})
                 )
-                known.samples.update(dict.fromkeys(family.samples, 0.0))
+                for key in family.samples:
+                    known.samples.setdefault(_capped(known, key), 0.0)
 
     def retire(self, process: Hashable) -> None:
         """Keep what a process counted; its gauges go with it."""
@@ -46,9 +47,9 @@ class Totals:
                 if family.kind != "gauge":
                     _add(sums, family)
                     continue
-                values = gauges.setdefault(family.name, {})
+                values, known = gauges.setdefault(family.name, {}), self._gauges[family.name]
                 for key, value in family.samples.items():
-                    values.setdefault(key, []).append(value)
+                    values.setdefault(_capped(known, key), []).append(value)
         return [*sums.values(), *self._merged(gauges)]
 
     def _merged(self, gauges: dict[str, dict[_Key, list[float]]]) -> Iterable[Family]:
@@ -58,6 +59,14 @@ class Totals:
             for key, values in gauges.get(name, {}).items():
                 merged.samples[key] = float(rule(values))
             yield merged
+
+
+def _capped(known: Family, key: _Key) -> _Key:
+    """Return a key as it is, or with labels `other` when the gauge has had too many."""
+    if key in known.samples or len(known.samples) < MAX_LABEL_VALUES:
+        return key
+    name, labels = key
+    return (name, tuple((label, OTHER) for label, _ in labels))
 
 
 def _add(sums: dict[str, Family], family: Family) -> None:

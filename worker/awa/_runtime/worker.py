@@ -262,11 +262,20 @@ class Worker:
             word = "completed" if isinstance(attempt.outcome, Completed) else "failed"
             self.metrics.recorded_output(kind, queue, word, len(output.encode()))
 
+    def _stuck(self) -> dict[tuple[str, ...], float]:
+        label = self.metrics.label
+        found: dict[tuple[str, ...], float] = {(label(kind),): 0.0 for kind in self.executor.kinds}
+        for attempt in list(self.executor.waiting.values()):
+            if attempt.stop_reason is not None:
+                found[(label(attempt.handler.kind),)] += 1
+        return found
+
     def _gauges(self) -> Iterable[Metric]:
         queues = self.permits.queues
         yield gauge(
             "awa_job_in_flight", {(name,): float(queue.in_use) for name, queue in queues.items()}
         )
+        yield gauge("awa_job_stuck", self._stuck())
         yield gauge("awa_worker_places", {(): float(self.permits.capacity)})
         yield gauge("awa_finisher_waiting", {(): float(self.finisher.waiting)})
         yield gauge(
