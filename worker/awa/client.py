@@ -86,7 +86,7 @@ class Transaction:
 
     @contextmanager
     def _statement(self, *, foreign: bool = False) -> "Iterator[None]":
-        self.check_process()
+        self._check_process()
         if self._is_busy:
             raise ValidationError(
                 "a transaction takes one call at a time; await the one that runs before the next"
@@ -103,20 +103,20 @@ class Transaction:
             self._is_busy = False
 
     @property
-    def is_own(self) -> bool:
+    def _is_own(self) -> bool:
         """Whether this process opened it; in a forked child the connection is the parent's."""
         return self._process == os.getpid()
 
-    def check_process(self) -> None:
+    def _check_process(self) -> None:
         """Raise in a forked child, before anything is said on the parent's connection."""
-        if not self.is_own:
+        if not self._is_own:
             raise ValidationError(
                 "this transaction was opened in another process; open one in this process"
             )
 
     async def _leave(self) -> None:
         """Undo what statements of others changed in the session; else nobody gets it again."""
-        if self._ran_foreign and self.is_own and not self._is_shared:
+        if self._ran_foreign and self._is_own and not self._is_shared:
             try:
                 await self._session.reset()
             except DRIVER_ERRORS:
@@ -125,7 +125,7 @@ class Transaction:
 
     async def _check(self) -> None:
         """Raise when the server would answer a commit by rolling back, which it does silently."""
-        self.check_process()
+        self._check_process()
         if self._has_failed:
             with translated():
                 await self._session.execute("select")
@@ -294,7 +294,7 @@ class AsyncClient:
                 with translated():
                     await transaction.commit()
             except BaseException:
-                if opened.is_own:
+                if opened._is_own:
                     with suppress(*DRIVER_ERRORS):  # a broken session has rolled back by itself
                         await transaction.rollback()
                 raise

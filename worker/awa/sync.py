@@ -29,9 +29,9 @@ class SyncTransaction:
         self._inner = inner
 
     def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        if not self._inner.is_own:
+        if not self._inner._is_own:
             coroutine.close()
-        self._inner.check_process()
+        self._inner._check_process()
         return self._run_there(coroutine)
 
     def insert(
@@ -172,14 +172,14 @@ class Client:
         try:
             yield SyncTransaction(self._run, inner)
         except BaseException as error:
-            if inner.is_own:
+            if inner._is_own:
                 self._run(opened.__aexit__(type(error), error, error.__traceback__))
             else:
                 leave_to_parent(opened)
             raise
-        if not inner.is_own:
+        if not inner._is_own:
             leave_to_parent(opened)
-        inner.check_process()
+        inner._check_process()
         self._run(opened.__aexit__(None, None, None))
 
     # --- look and administer --------------------------------------------------------------------
