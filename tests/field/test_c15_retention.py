@@ -1,6 +1,6 @@
 """C15: nothing that is still needed is reclaimed, and what goes early is counted and said.
 
-The gates of a single reclaim are in tests/worker/engine/test_ring.py, and a round of the whole ring.
+The gates of a single reclaim, and a whole round, are in tests/worker/engine/test_ring.py.
 `AWA_TEST_SLOTS` makes it turn further here (default: 4 slots).
 """
 
@@ -9,6 +9,7 @@ import logging
 import os
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -31,7 +32,9 @@ GENERATION = "select max(generation) from awa.ring_rotations"
 @asynccontextmanager
 async def turning(fleet, worker, name: str = "load"):
     """Keep a worker busy in a queue of its own, so that the ring turns."""
-    claimed = worker.worker.metrics.claimed
+
+    def reached(count: int) -> bool:
+        return worker.worker.metrics.claimed[name] >= count
 
     async def pour() -> None:
         made = 0
@@ -40,7 +43,7 @@ async def turning(fleet, worker, name: str = "load"):
             await fleet.client.insert_many(
                 [Task(f"{name}-{n}") for n in range(made - 20, made)], queue=name
             )
-            await eventually(lambda: claimed[name] >= made, timedelta(seconds=60))
+            await eventually(partial(reached, made), timedelta(seconds=60))
 
     pouring = asyncio.create_task(pour())
     try:
