@@ -8,6 +8,7 @@ KUBERNETES ?=
 JOBS ?= 3000
 BENCH ?=
 MINUTES ?= 10
+SOAK ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup system-packages lock fmt lint types generate verify test test-fast soak soak-kube bench bench-kube \
@@ -76,8 +77,8 @@ test-fast: setup ## the tests that take no cluster and no minutes
 test-kube: setup system-packages ## the tests on a cluster; KUBERNETES=1.34 takes that minor
 	$(PYTHON) -m pytest -n auto -m kubernetes $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(ARGS)
 
-soak: setup ## randomised proof of the queue for MINUTES=10
-	$(PYTHON) -m bench.soak --minutes $(MINUTES)
+soak: setup ## randomised proof of the queue for MINUTES=10; SOAK="--seed 7 --only fill_disk"
+	$(PYTHON) -m bench.soak --minutes $(MINUTES) $(SOAK)
 
 soak-kube: setup system-packages ## the same on a cluster: pods, API server, node and rollouts
 	$(PYTHON) -m bench.soak_kube --minutes $(MINUTES)
