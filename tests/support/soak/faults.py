@@ -21,7 +21,7 @@ type Fault = Callable[[Stage, random.Random], Awaitable[None]]
 
 NETWORK_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 FAKE_CLOCKS = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-START_LIMIT = timedelta(seconds=60)
+START_LIMIT = timedelta(seconds=180)
 SILENCE_SECONDS = 2.5
 """Longer than others wait for a heartbeat: who is silent for so long is declared dead."""
 COMMITS = {

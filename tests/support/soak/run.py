@@ -25,7 +25,7 @@ QUIET_LIMIT_SECONDS = 120.0
 BACK_LIMIT_SECONDS = 60.0
 """So long after a fault is over jobs must begin again, with nobody's help."""
 FAULT_LIMIT_SECONDS = 180.0
-START_LIMIT = timedelta(seconds=60)
+START_LIMIT = timedelta(seconds=180)
 
 
 @dataclass(frozen=True)
