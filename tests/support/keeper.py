@@ -13,6 +13,7 @@ import fcntl
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -35,6 +36,15 @@ def end(pid_file: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def mounted_below(folder: Path) -> list[str]:
+    """Return what is mounted in the folder: disks that were to be full."""
+    mounts = Path("/proc/mounts")
+    if not mounts.exists():
+        return []
+    places = [line.split()[1] for line in mounts.read_text().splitlines()]
+    return [place for place in places if place.startswith(f"{folder}/")]
+
+
 def main(folder: Path) -> None:
     """Wait for the end of the run, then clean up."""
     # Ctrl-C in the terminal is for the tests; the keeper outlives them.
@@ -44,8 +54,11 @@ def main(folder: Path) -> None:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         fcntl.flock(alive, fcntl.LOCK_SH)
-        for pid_file in folder.glob("*/data/postmaster.pid"):
-            end(pid_file)
+        for depth in ("*", "*/*"):
+            for pid_file in folder.glob(f"{depth}/data/postmaster.pid"):
+                end(pid_file)
+        for place in mounted_below(folder):
+            subprocess.run(["umount", "--lazy", place], check=False)
         shutil.rmtree(folder, ignore_errors=True)
 
 
