@@ -275,7 +275,16 @@ async def test_a_worker_needs_no_more_than_its_level(database, address, role):
         await eventually(done)
         assert client.worker is not None
         duties = client.worker.metrics.duties
-        names = ("promote", "rescue", "deadline", "holes", "rotate", "evacuate", "prune", "retire")
+        names = (
+            "promote",
+            "rescue",
+            "deadline",
+            "rotate",
+            "evacuate",
+            "prune",
+            "retire",
+            "transactions",
+        )
         await eventually(lambda: all(duties[(name, "done")] for name in names))
         assert not any(count for (_, how), count in duties.items() if how == "failed")
         await client.shutdown()

@@ -26,12 +26,12 @@ DUTIES = {
     "promote": "promote_v1",
     "rescue": "rescue_v1",
     "deadline": "rescue_overdue_v1",
-    "holes": "settle_holes_v1",
     "unknown_kinds": "unknown_kinds_v1",
     "rotate": "rotate_v1",
     "evacuate": "evacuate_v1",
     "prune": "prune_v1",
     "retire": "retire_v1",
+    "transactions": "oldest_transactions_v1",
 }
 
 
