@@ -231,8 +231,9 @@ def _progress(live: DeploymentView, template: Template) -> Step:
         words = f"The new pods did not become available in time. {_trouble(live)}"
         return Step(stalled=_wait(Reason.ROLLOUT_STALLED, words.strip()))
     if not is_rolled_out(live):
-        words = f"New pods are replacing old ones. {_trouble(live)}"
-        return Step(progressing=_wait(Reason.ROLLING_OUT, words.strip()))
+        # As it was said when the template was applied, so that nothing is written again for it.
+        words = f"{_rolling_words(live.image)}. {_trouble(live)}"
+        return Step(progressing=_wait(Reason.ROLLING_OUT, words.removesuffix(". ")))
     return Step()
 
 
@@ -242,8 +243,11 @@ def _trouble(live: DeploymentView) -> str:
 
 
 def _rolling(observed: Observed) -> Waiting:
-    image = observed.queue.spec.worker.image
-    return _wait(Reason.ROLLING_OUT, f"Workers of {image} are being rolled out")
+    return _wait(Reason.ROLLING_OUT, _rolling_words(observed.queue.spec.worker.image))
+
+
+def _rolling_words(image: str) -> str:
+    return f"Workers of {image} are being rolled out"
 
 
 def _wait(reason: Reason, words: str) -> Waiting:

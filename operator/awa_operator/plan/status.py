@@ -9,7 +9,7 @@ from awa.manifest.status import DatabaseStatus, short_image
 from awa_operator import labels
 from awa_operator.actions import Stage, Waiting
 from awa_operator.conditions import Reason, Statement, dated, said_before
-from awa_operator.observed import DeploymentView, Observed
+from awa_operator.observed import Observed
 from awa_operator.plan import group
 from awa_operator.plan.budget import budget_warning
 from awa_operator.plan.gate import Migration
@@ -114,19 +114,28 @@ def workers_statement(observed: Observed, parts: Parts) -> Statement:
     if live is None or not live.is_ours or live.is_deleting:
         if observed.queue.spec.suspend:
             return Statement(kind, True, Reason.NONE_WANTED, "Suspended: no workers are wanted")
-        return Statement(kind, False, Reason.NO_PODS, "There are no workers yet")
+        if live is not None or not parts.rollout.is_applying:
+            return Statement(kind, False, Reason.NO_PODS, "There are no workers yet")
+        # What the next look would say anyway: the Deployment is made with this plan.
+        return _none_wanted() if parts.scale.desired == 0 else _too_few()
     if live.replicas == 0 and parts.scale.desired == 0:
-        return Statement(kind, True, Reason.NONE_WANTED, "No workers are wanted, and none run")
+        return _none_wanted()
     if live.is_available and live.available > 0:
         return Statement(kind, True, Reason.AVAILABLE, "Enough workers are available")
-    return Statement(kind, False, *_pod_words(live))
-
-
-def _pod_words(live: DeploymentView) -> tuple[str, str]:
     problem = live.pod_problem
     if problem is None:
-        return Reason.NOT_READY, "Too few workers are ready"
-    return problem.reason, problem.message
+        return _too_few()
+    return Statement(kind, False, problem.reason, problem.message)
+
+
+def _none_wanted() -> Statement:
+    words = "No workers are wanted, and none run"
+    return Statement(ConditionType.WORKERS_AVAILABLE, True, Reason.NONE_WANTED, words)
+
+
+def _too_few() -> Statement:
+    words = "Too few workers are ready"
+    return Statement(ConditionType.WORKERS_AVAILABLE, False, Reason.NOT_READY, words)
 
 
 def _statements(observed: Observed, parts: Parts) -> list[Statement]:

@@ -169,3 +169,15 @@ def test_whoever_finds_a_probe_too_old_looks_for_the_next_one(world: World):
     plan = world.plan()
     assert ProbeDatabase in kinds(plan)
     assert plan.requeue_after is not None
+
+
+def test_what_is_said_when_a_rollout_begins_holds_until_something_comes_of_it(world: World):
+    world.delete("email")
+    world.schema_version = 52
+    world.create(spec={"migration": {"mode": "External"}})
+    while not world.deployments:
+        world.reconcile()
+    said = world.status()
+    # The Deployment is seen, and its controller has not acted yet.
+    world.reconcile()
+    assert world.status() == said

@@ -109,13 +109,17 @@ class Listener(Service):
         session.add_termination_listener(lambda _: self._lost.set())
         try:
             with translated():
+                await self._end_former()
+                if not session.is_shared:
+                    # At once, so that as few cancels as can be are missed.
+                    await self._subscribe(session)
                 if not await has_room(session, self._database.sql, FREE_TO_OPEN):
                     return jittered(RETRY_SECONDS)
                 if not await self._proves_itself(session):
                     self._say_it_polls()
                     return SHARED_RETRY_SECONDS if session.is_shared else DEAF_RETRY_SECONDS
-                await self._end_former()
-                await self._subscribe(session)
+                if session.is_shared:
+                    await self._subscribe(session)
                 self._session, self.works, self._has_said = session, True, False
                 self.wake.set()  # who polls until now may go to sleep
                 if not await self._stays(session):

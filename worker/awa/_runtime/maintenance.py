@@ -24,6 +24,8 @@ log = logging.getLogger("awa.maintenance")
 
 EVACUATE_LIMIT = 1000
 _DUTY_NAME = "maintenance"
+HOLDERS = (("awa",), ("other",), ("prepared",))
+"""Whose transactions are told apart; each has its series all the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,4 +218,5 @@ class Maintenance(Service):
 
     async def _transactions(self) -> None:
         rows = await self._database.fetch("oldest_transactions")
-        self.oldest_transactions = {(row["holder"],): row["seconds"] for row in rows}
+        self.oldest_transactions = dict.fromkeys(HOLDERS, 0.0)
+        self.oldest_transactions |= {(row["holder"],): row["seconds"] for row in rows}
