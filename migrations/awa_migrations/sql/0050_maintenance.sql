@@ -393,6 +393,7 @@ begin
             end if;
         exception when lock_not_available or deadlock_detected then
             outcome := 'locked';
+            pruned_jobs := 0;  -- what was counted is undone, what was assigned is not
             blocker := coalesce({schema}.holder_of(v_slot.slot), blocker);
         end;
         -- For size alone the oldest goes first, so one that is only held for a moment is waited for.
