@@ -89,10 +89,13 @@ class Database:
                 raise asyncpg.TooManyConnectionsError(NO_ROOM)
             limit = self.settings.statement_timeout
             session = await self._sessions.open("awa", limit, {}, **driver)
-            if self._has_one and not await has_room(session, self.sql, FREE_TO_OPEN):
-                self._grows_at = now + jittered(RETRY_SECONDS)
+            try:
+                if self._has_one and not await has_room(session, self.sql, FREE_TO_OPEN):
+                    self._grows_at = now + jittered(RETRY_SECONDS)
+                    raise asyncpg.TooManyConnectionsError(NO_ROOM)
+            except BaseException:
                 session.terminate()
-                raise asyncpg.TooManyConnectionsError(NO_ROOM)
+                raise
             return session
 
     @property
