@@ -29,7 +29,7 @@ from awa.bridge import insert_job, insert_job_sync
 from support.clients import Mail, job_count, unique_claims
 from support.postgres import Database
 
-LATER = datetime.now(UTC) + timedelta(hours=1)
+LATER = datetime.now(UTC) + timedelta(hours=12)
 
 type Insert = Callable[..., Awaitable[Job[Any]]]
 type Open = Callable[[Database], AbstractAsyncContextManager[Insert]]

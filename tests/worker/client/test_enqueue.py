@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from awa import AsyncClient, JobState, PermissionMissing, UniqueConflict, ValidationError
 from support.clients import Mail, MakeClient, Resize, job_count, unique_claims
 
-LATER = datetime.now(UTC) + timedelta(hours=1)
+LATER = datetime.now(UTC) + timedelta(hours=12)
 
 
 class Welcome(BaseModel):

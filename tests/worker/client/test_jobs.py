@@ -11,7 +11,7 @@ from awa.testing import work_all, work_one
 from support.clients import Mail, MakeClient, Resize
 from support.waiting import eventually
 
-LATER = datetime.now(UTC) + timedelta(hours=1)
+LATER = datetime.now(UTC) + timedelta(hours=12)
 NO_JOB = 1023
 
 

@@ -23,7 +23,7 @@ from support.clients import Mail, Resize
 from support.postgres import Database
 from support.waiting import eventually_sync
 
-LATER = datetime.now(UTC) + timedelta(hours=1)
+LATER = datetime.now(UTC) + timedelta(hours=12)
 WORKER_CALLS = {"start", "shutdown", "worker", "database"}
 
 
