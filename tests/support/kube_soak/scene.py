@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from cluster.demo.stage import OPERATOR_NAMESPACE, Stage
+from cluster.errors import CommandFailed
 from cluster.faults import processes_of
 from support.waiting import eventually
 
@@ -62,7 +63,7 @@ class Scene:
         async def attempt() -> tuple[Any] | None:
             try:
                 return (await asyncio.to_thread(act),)
-            except Exception:  # noqa: BLE001 - whatever kubectl says while the server is away
+            except CommandFailed:
                 return None
 
         (value,) = await eventually(attempt, LIMIT, what="the API server answers")
