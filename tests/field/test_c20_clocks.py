@@ -124,22 +124,27 @@ async def test_a_leader_whose_clock_jumps_by_a_day_and_back_neither_spins_nor_st
     await fleet.client.insert(Task("first"), queue=QUEUE)
     await fleet.started("first")
 
-    async def rate() -> tuple[float, float]:
-        """How often a second a duty runs, and how busy the process is."""
+    async def rate(jump: str = "+0") -> tuple[float, float]:
+        """How often a second a duty runs, and how busy the process is, while a job is due soon.
+
+        The job keeps the leader looking: one that has nothing to wait for sleeps.
+        """
+        due = datetime.now(UTC) + timedelta(seconds=4)
+        await fleet.client.insert(Task(f"due {jump} {due}"), queue=QUEUE, run_at=due)
+        set_clock(clock, jump)
         process, beats = psutil.Process(worker.pid), "select last_value from public.beats"
         cpu, runs, began = sum(process.cpu_times()[:2]), await engine.admin.fetchval(beats), now()
         await eventually(lambda: now() - began > 3, what="three seconds")
         span = now() - began
-        return (
-            (await engine.admin.fetchval(beats) - runs) / span,
-            (sum(process.cpu_times()[:2]) - cpu) / span,
-        )
+        duties = (await engine.admin.fetchval(beats) - runs) / span
+        busy = (sum(process.cpu_times()[:2]) - cpu) / span
+        await fleet.quiet()
+        return duties, busy
 
     await rate()  # what the start costs is over
     usual = await rate()
     for jump in ("+1d", "+0", "-1d", "+0"):
-        set_clock(clock, jump)
-        duty, cpu = await rate()
+        duty, cpu = await rate(jump)
         assert 0 < duty < 2 * usual[0] + 2
         assert cpu < 2 * usual[1] + 0.3
         await fleet.client.insert(Task(f"after {jump} {now()}"), queue=QUEUE)
