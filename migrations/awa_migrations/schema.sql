@@ -749,9 +749,9 @@ begin
     end loop;
 end $$;
 
--- Name: closed_as_v1(smallint[], bigint[]); Type: FUNCTION; Schema: awa; Owner: -
+-- Name: closed_as_v1(smallint[], bigint[], bigint[], bigint); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.closed_as_v1(p_slots smallint[], p_claims bigint[]) RETURNS TABLE(claim_id bigint, items int8multirange)
+CREATE FUNCTION awa.closed_as_v1(p_slots smallint[], p_claims bigint[], p_tokens bigint[], p_worker bigint) RETURNS TABLE(claim_id bigint, items int8multirange)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -760,12 +760,18 @@ CREATE FUNCTION awa.closed_as_v1(p_slots smallint[], p_claims bigint[]) RETURNS 
 #variable_conflict use_column
 begin
     return query
-    select c.claim_id, c.items from "awa".receipt_completion_batches c
-     where c.slot = any (p_slots) and c.claim_id = any (p_claims)
+    with mine as (
+        select c.slot, c.claim_id
+          from unnest(p_slots, p_claims, p_tokens) u(slot, claim_id, token)
+          join "awa".claim_batches c
+            on c.slot = u.slot and c.worker_id = p_worker and c.claim_id = u.claim_id and c.token = u.token
+    )
+    select e.claim_id, e.items
+      from mine join "awa".receipt_completion_batches e on e.slot = mine.slot and e.claim_id = mine.claim_id
     union all
-    select c.claim_id, c.items from "awa".claim_closures c
-     where c.slot = any (p_slots) and c.claim_id = any (p_claims)
-       and c.outcome in ('retried', 'snoozed', 'failed', 'returned');
+    select e.claim_id, e.items
+      from mine join "awa".claim_closures e on e.slot = mine.slot and e.claim_id = mine.claim_id
+     where e.outcome in ('retried', 'snoozed', 'failed');
 end $$;
 
 -- Name: cluster_now(); Type: FUNCTION; Schema: awa; Owner: -
@@ -774,6 +780,9 @@ CREATE FUNCTION awa.cluster_now(OUT system_identifier bigint, OUT timeline integ
     LANGUAGE plpgsql
     AS $$
 begin
+    if pg_is_in_recovery() then
+        raise exception 'this server is a standby, which takes no writes' using errcode = '25006';
+    end if;
     system_identifier := (select c.system_identifier from pg_control_system() c);
     timeline := ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer;
 exception when insufficient_privilege or feature_not_supported then
@@ -1615,9 +1624,9 @@ begin
          + "awa".end_leases(p_worker.worker_id, v_error);
 end $$;
 
--- Name: heartbeat_v1(bigint, bigint[], bigint[], bigint[], interval); Type: FUNCTION; Schema: awa; Owner: -
+-- Name: heartbeat_v1(bigint, bigint[], smallint[], bigint[], bigint[], interval); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.heartbeat_v1(p_worker bigint, p_held bigint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer) RETURNS record
+CREATE FUNCTION awa.heartbeat_v1(p_worker bigint, p_held bigint[], p_started_slots smallint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer, OUT ended_claims bigint[], OUT ended_seqs bigint[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1652,6 +1661,15 @@ begin
     if v_newest > v_below and cardinality(v_lost) < 10000 then
         update "awa".runtime_instances set settled_below = v_newest where worker_id = p_worker;
     end if;
+    select array_agg(s.claim), array_agg(s.seq) into ended_claims, ended_seqs
+      from unnest(p_started_slots, p_started_claims, p_started_seqs) s(slot, claim, seq)
+     where not exists (select from "awa".leases l where l.claim_id = s.claim and l.lane_seq = s.seq)
+       and (not exists (select from "awa".claim_batches c where c.slot = s.slot and c.claim_id = s.claim
+                                                               and c.worker_id = p_worker)
+            or exists (select from "awa".receipt_completion_batches e
+                        where e.slot = s.slot and e.claim_id = s.claim and e.items @> s.seq)
+            or exists (select from "awa".claim_closures e
+                        where e.slot = s.slot and e.claim_id = s.claim and e.items @> s.seq));
 end $$;
 
 -- Name: history_since(); Type: FUNCTION; Schema: awa; Owner: -
@@ -4311,9 +4329,9 @@ REVOKE ALL ON FUNCTION awa.claim_v1(p_worker bigint, p_token bigint, p_queues te
 
 REVOKE ALL ON FUNCTION awa.claiming_workers() FROM PUBLIC;
 
--- Name: FUNCTION closed_as_v1(p_slots smallint[], p_claims bigint[]); Type: ACL; Schema: awa; Owner: -
+-- Name: FUNCTION closed_as_v1(p_slots smallint[], p_claims bigint[], p_tokens bigint[], p_worker bigint); Type: ACL; Schema: awa; Owner: -
 
-REVOKE ALL ON FUNCTION awa.closed_as_v1(p_slots smallint[], p_claims bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION awa.closed_as_v1(p_slots smallint[], p_claims bigint[], p_tokens bigint[], p_worker bigint) FROM PUBLIC;
 
 -- Name: FUNCTION cluster_now(OUT system_identifier bigint, OUT timeline integer); Type: ACL; Schema: awa; Owner: -
 
@@ -4435,9 +4453,9 @@ REVOKE ALL ON FUNCTION awa.hand_back_unknown(p_claim bigint, p_body awa.claimed,
 
 REVOKE ALL ON FUNCTION awa.hand_on(p_worker awa.runtime_instances) FROM PUBLIC;
 
--- Name: FUNCTION heartbeat_v1(p_worker bigint, p_held bigint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer); Type: ACL; Schema: awa; Owner: -
+-- Name: FUNCTION heartbeat_v1(p_worker bigint, p_held bigint[], p_started_slots smallint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer, OUT ended_claims bigint[], OUT ended_seqs bigint[]); Type: ACL; Schema: awa; Owner: -
 
-REVOKE ALL ON FUNCTION awa.heartbeat_v1(p_worker bigint, p_held bigint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION awa.heartbeat_v1(p_worker bigint, p_held bigint[], p_started_slots smallint[], p_started_claims bigint[], p_started_seqs bigint[], p_grace interval, OUT alive boolean, OUT given_back integer, OUT ended_claims bigint[], OUT ended_seqs bigint[]) FROM PUBLIC;
 
 -- Name: FUNCTION history_since(); Type: ACL; Schema: awa; Owner: -
 

@@ -107,3 +107,20 @@ async def test_a_server_killed_under_a_hundred_jobs_completes_each_once(
     assert fleet.completions() == Counter(keys)
     for job in jobs:
         assert (await fleet.client.get_job(job.id)).state is JobState.Completed
+
+
+async def test_who_is_the_first_to_get_through_after_an_outage_declares_nobody_dead(fleet, engine):
+    """It has heard nobody, because nobody else has had the time to say anything."""
+    alive = await engine.register(stale_after="1 second")
+    await engine.enqueue(engine.admin, 1)
+    held = await engine.hold(worker=alive)
+    await engine.beat(alive, [held], started=held)
+    silent = (
+        "update awa.runtime_instances set last_seen = now() - interval '1 h' where worker_id = $1"
+    )
+    await engine.admin.execute(silent, alive)
+    first = await fleet.embedded("first", heartbeat_staleness=timedelta(minutes=1))
+    await eventually(lambda: first.worker.metrics.duties[("rescue", "done")] > 2)
+    assert await engine.beat(alive, [held], started=held) == (True, 0)
+    await engine.finish(held)
+    assert await engine.counts() == {"completed": 1}

@@ -11,7 +11,8 @@ from datetime import timedelta
 import pytest
 
 import awa
-from support.fleet.tasks import QUEUE, Handlers, Task, quick
+from support.fleet.tasks import QUEUE, Blocking, Handlers, Task, quick
+from support.waiting import eventually
 
 
 @pytest.mark.slow
@@ -40,3 +41,13 @@ async def test_five_hundred_stops_at_any_moment_lose_nothing_and_repeat_no_compl
     assert fleet.completions() == Counter(enqueued)
     assert fleet.ends("stale") == []
     assert (await fleet.counts()).completed == len(enqueued)
+
+
+async def test_a_leader_that_stops_in_the_middle_of_a_handler_is_followed_at_once(fleet, engine):
+    client = await fleet.embedded("w", leader_lease=timedelta(minutes=5))
+    await fleet.client.insert(Blocking("stuck"), queue=QUEUE)
+    await fleet.started("stuck")
+    await eventually(lambda: client.worker.maintenance.leads, what="the worker to lead")
+    assert await client.shutdown(0) is False
+    assert await engine.admin.fetchval("select count(*) from awa.leader") == 0
+    fleet.open_gate()

@@ -5,11 +5,12 @@ tests/worker/process/test_configuration.py, a claim loop that hangs in test_heal
 """
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import awa_migrations
+from awa._runtime.condition import look
 from awa._runtime.service import State
 from support.command.command import Commands
 from support.fleet.tasks import QUEUE, Task
@@ -102,9 +103,9 @@ async def test_a_duty_without_its_right_is_named_and_alone_and_goes_on_when_it_i
             return worker.metrics.duties[(duty, "failed")] > failed and duty in said
 
         await eventually(is_seen, WITHIN, what=f"{duty} to be named")
-        await all_go_on(worker, but=duty)
+        await all_go_on(worker, but=duty)  # the one before, which has its right again, too
         await rights.give(function)
-        await all_go_on(worker)
+    await all_go_on(worker)
 
 
 @pytest.mark.slow
@@ -160,9 +161,39 @@ async def test_a_command_that_meets_a_full_server_waits_and_works_when_there_is_
         commands.close()
 
 
-async def test_a_leader_that_cannot_do_its_duties_keeps_no_other_from_leading(
-    worker, rights, fleet
+async def test_a_leader_that_may_not_do_a_duty_says_so_and_lets_one_lead_that_may(
+    worker, rights, fleet, caplog
 ):
+    await rights.take("promote_v1")
+    await eventually(lambda: "promote" in worker.maintenance.failing, WITHIN)
+    condition = await look(worker, worker._database, at_database=True)
+    assert (condition.services["duty promote"], condition.ready) == ("failing", False)
+    other = await fleet.embedded("v", heartbeat_staleness=timedelta(minutes=10))
+    due = datetime.now(UTC) + timedelta(milliseconds=100)
+    await fleet.client.insert(Task("due"), queue=QUEUE, run_at=due)
+    await fleet.started("due")
+    assert other.worker.maintenance.leads
+    assert not worker.maintenance.leads
+    assert "a duty cannot be done here, others may lead" in caplog.messages
+    await eventually(lambda: not worker.maintenance.failing, WITHIN, what="it to be ready again")
+    await fleet.quiet()
+
+
+async def test_a_leader_whose_every_other_is_as_unable_goes_on_with_its_other_duties(
+    worker, rights, caplog
+):
+    await rights.take("promote_v1")
+    gives_up = "a duty cannot be done here, others may lead"
+    await eventually(lambda: gives_up in caplog.messages, WITHIN)
+    await eventually(lambda: worker.maintenance.leads, WITHIN, what="it to lead again")
+    await all_go_on(worker, but="promote")
+    assert worker.maintenance.failing == {"promote"}
+    await rights.give("promote_v1")
+    await all_go_on(worker)
+    assert worker.maintenance.failing == set()
+
+
+async def test_a_leader_that_cannot_stay_leader_keeps_no_other_from_leading(worker, rights, fleet):
     other = await fleet.embedded("v", heartbeat_staleness=timedelta(minutes=10))
     assert not other.worker.maintenance.leads
     await rights.take("lead_v1")

@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -223,3 +223,38 @@ async def test_an_idle_worker_beside_a_paused_backlog_makes_less_than_two_statem
         assert 0 < made < 2 * SECONDS
         assert client.worker is not None
         assert not client.worker.metrics.claims["jobs"]
+
+
+async def test_what_claims_have_passed_over_holds_up_nothing_that_is_due(engine, fleet):
+    """Not even when there is always more of it."""
+    session = await engine.session()
+    transaction = await begun(session)
+    await engine.enqueue(session, 0)
+    await engine.enqueue(engine.admin, *range(30), kind="v2")
+    await engine.enqueue(engine.admin, 31)
+    assert len((await engine.hold(limit=10)).ids) == 1
+    assert await engine.admin.fetchval("select count(*) from awa.lane_holes") == 1
+    await engine.change("settle_holes_v1", ("return v_moved;", "return 1;"))
+    worker = await fleet.embedded("w", queues=(awa.QueueSettings(name="other"),))
+    await eventually(lambda: worker.worker.metrics.duties[("holes", "done")] > 2)
+    due = datetime.now(UTC) + timedelta(seconds=1)
+    await fleet.client.insert(Task("due"), queue="other", run_at=due)
+    await fleet.started("due")
+    await transaction.rollback()
+
+
+async def test_a_worker_without_work_does_not_move_the_jobs_of_others_round_and_round(
+    engine, fleet
+):
+    await engine.register(kinds=["theirs"])
+    await engine.enqueue(engine.admin, *range(2000), kind="theirs")
+    worker = await fleet.embedded("w")
+    claims, clock = worker.worker.metrics.claims, asyncio.get_running_loop().time
+    await eventually(lambda: claims["nothing"] > 20, what="the pauses to grow")
+    before, began = claims["nothing"], clock()
+    await eventually(lambda: clock() - began > 2, what="two seconds")
+    assert claims["nothing"] - before < 60 * (clock() - began)
+    await worker.shutdown()
+    assert (await engine.counts())["available"] + (await engine.counts()).get(
+        "scheduled", 0
+    ) == 2000

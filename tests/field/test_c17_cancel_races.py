@@ -99,6 +99,43 @@ async def test_whatever_a_cancel_meets_each_job_settles_and_a_cancelled_one_neve
     await worker.close()
 
 
+async def test_a_cancel_that_no_notification_tells_of_reaches_its_handler_with_a_heartbeat(
+    fleet, engine
+):
+    await engine.change(
+        "cancel_v1", ("'admin_cancel')]);", "'admin_cancel')]);\nreturn 'running';")
+    )
+    cancelled: list[str] = []
+    cleaned: list[str] = []
+
+    async def wait(job: awa.Job[dict[str, Any]]) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(job.args["name"])
+            beats = worker.worker.heartbeat.progressed_at
+            await eventually(lambda: worker.worker.heartbeat.progressed_at > beats + 1, SOON)
+            cleaned.append(job.args["name"])
+            raise
+
+    worker = awa.AsyncClient(fleet.dsn, 6)
+    worker.registry.add(wait, dict, kind="wait")
+    await worker.start(settings=quick(), name="w")
+    one = await fleet.client.insert({"name": "one"}, kind="wait", queue=QUEUE)
+    await fleet.client.insert({"name": "other"}, kind="wait", queue=QUEUE)
+
+    async def running() -> bool:
+        return (await fleet.counts()).running == 2
+
+    await eventually(running, SOON)
+    await fleet.client.cancel(one.id)
+    await eventually(lambda: cleaned, SOON, what="the handler to clean up, beside heartbeats")
+    assert cancelled == ["one"]
+    assert await running() is False
+    await worker.shutdown()
+    await worker.close()
+
+
 async def test_of_a_cancel_and_a_retry_at_once_one_is_the_last_word(fleet):
     for start in range(0, RETRY_ROUNDS, TOGETHER):
         tasks = [Task(f"k{number}") for number in range(start, start + TOGETHER)]

@@ -164,3 +164,51 @@ async def test_a_worker_that_hears_nothing_starts_jobs_within_its_poll_interval(
         assert fleet.completions() == Counter(f"t{number}" for number in range(10))
         await worker.shutdown()
         await worker.close()
+
+
+async def test_a_worker_that_sleeps_is_notified_of_each_of_its_queues(fleet, engine):
+    queues = tuple(awa.QueueSettings(name=name) for name in ("one", "two", "three"))
+    client = await fleet.embedded("w", queues=queues, poll_interval=timedelta(minutes=1))
+    await eventually(lambda: client.worker.listener.asleep, what="the worker to sleep")
+    assert await engine.admin.fetchval(
+        "select array_agg(m.queue order by m.queue) from pg_locks l join awa.queue_meta m"
+        " on l.objid = 1000000 + m.queue_id where l.locktype = 'advisory' and l.granted"
+        " and l.mode = 'ShareLock' and l.database ="
+        " (select oid from pg_database where datname = current_database())"
+    ) == ["one", "three", "two"]
+
+
+async def test_a_worker_without_a_free_place_is_not_notified(fleet, heard):
+    client = await fleet.embedded("w", max_workers=1)
+    await eventually(lambda: client.worker.listener.asleep, what="the worker to sleep")
+    await fleet.client.insert(Task("first", "gate"), queue=QUEUE)
+    await fleet.started("first")
+    await eventually(lambda: not client.worker.listener.asleep, what="the worker to be awake")
+    before = len(await heard())
+    for number in range(20):
+        await fleet.client.insert(Task(f"t{number}"), queue=QUEUE)
+    assert len(await heard()) == before
+    fleet.open_gate()
+    await fleet.quiet()
+
+
+async def test_a_leader_that_another_one_follows_is_not_notified_of_what_is_due(fleet, engine):
+    client = await fleet.embedded("w")
+    leader = (
+        "select count(*) from pg_locks where locktype = 'advisory' and objid = 1000000"
+        " and mode = 'ShareLock' and database ="
+        " (select oid from pg_database where datname = current_database())"
+    )
+
+    async def sleepers() -> int:
+        return await engine.admin.fetchval(leader)
+
+    await eventually(sleepers, what="the leader to sleep")
+    await engine.change("lead_v1", ("\nbegin\n", "\nbegin\nraise exception 'as told';\n"))
+    await eventually(lambda: not client.worker.maintenance.leads, what="it to lead no more")
+
+    async def none() -> bool:
+        return await sleepers() == 0
+
+    await eventually(none, what="it to be notified no more")
+    assert client.worker.listener.works

@@ -18,6 +18,7 @@ import awa_migrations
 from awa import JobState
 from awa._store.attempts import Flush
 from awa.outcome import Failed
+from support.command.command import Commands
 from support.dumps import dump
 from support.engine import FUTURE, PAST, Engine, begun
 from support.fleet.tasks import QUEUE, Task
@@ -475,3 +476,24 @@ async def job_or_none(client: awa.AsyncClient, job_id: int):
 async def awa_schema(database: Database) -> None:
     """Make the schema."""
     await awa_migrations.migrate(database.dsn)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_a_worker_that_starts_at_a_standby_works_when_its_address_leads_to_the_primary(
+    make_server, make_proxy, make_copy, make_fleet, tmp_path
+):
+    primary = make_server(fsync="off").create_database()
+    await awa_schema(primary)
+    server = await asyncio.to_thread(make_copy, primary.server, as_standby=True)
+    await asyncio.to_thread(server.start)
+    proxy = make_proxy(server)
+    commands = Commands(primary.dsn_through(proxy), tmp_path)
+    try:
+        command = commands.start()
+        (line,) = await command.said("cannot work yet, trying again")
+        assert "standby" in line["reason"]
+        proxy.redirect(primary.server.host, primary.server.port, cut=False)
+        await command.works()
+    finally:
+        commands.close()

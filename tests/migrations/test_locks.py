@@ -185,3 +185,13 @@ async def test_a_short_statement_limit_of_the_role_does_not_apply(
     report = await migrate(empty_database.dsn + "?statement_timeout=200ms", catalog=catalog)
 
     assert report.to_version == 1
+
+
+async def test_the_step_to_outputs_waits_for_no_transaction_that_enqueues(
+    empty_database: Database, connect: Connect
+) -> None:
+    await migrate(empty_database.dsn, to=51)
+    producer = await connect(empty_database.dsn)
+    async with producer.transaction():
+        await producer.execute("select awa.enqueue_v1('q', 2::smallint, '{k}', array['{}'::jsonb])")
+        await migrate(empty_database.dsn, to=52, limits=SHORT)

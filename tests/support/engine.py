@@ -220,17 +220,31 @@ class Engine:
         self, worker: int, held: Iterable[Held] = (), started: Held | None = None, grace: str = "1h"
     ) -> tuple[bool, int]:
         """Send a heartbeat; return whether the worker lives and how much was given back."""
+        row = await self._beat(worker, held, started, grace)
+        return row["alive"], row["given_back"]
+
+    async def beat_of(self, worker: int, held: Held) -> set[int]:
+        """Send a heartbeat of a worker that runs all it holds; return the jobs it has lost."""
+        row = await self._beat(worker, [held], held, "1h")
+        places = {(claim.claim_id, seq): job_id for job_id, (claim, seq) in held.attempts.items()}
+        lost = zip(row["ended_claims"] or (), row["ended_seqs"] or (), strict=True)
+        return {places[place] for place in lost}
+
+    async def _beat(
+        self, worker: int, held: Iterable[Held], started: Held | None, grace: str
+    ) -> asyncpg.Record:
         running = started.attempts.values() if started else ()
         row = await self.admin.fetchrow(
-            "select * from awa.heartbeat_v1($1, $2, $3, $4, $5::text::interval)",
+            "select * from awa.heartbeat_v1($1, $2, $3, $4, $5, $6::text::interval)",
             worker,
             sorted({claim.claim_id for one in held for claim, _ in one.attempts.values()}),
+            [claim.slot for claim, _ in running],
             [claim.claim_id for claim, _ in running],
             [seq for _, seq in running],
             grace,
         )
         assert row is not None
-        return row["alive"], row["given_back"]
+        return row
 
     async def make_due(self) -> None:
         """Let every deferred job be due."""
@@ -297,10 +311,17 @@ class Engine:
         return taken
 
     async def rotate(self) -> None:
-        """Enter the next slot; the current one must not be empty."""
-        assert (
-            await self.admin.fetchval("select awa.rotate_v1('1h', 1e15::bigint, true)") == "rotated"
-        )
+        """Enter the next slot; the current one must not be empty.
+
+        Tried again, as the leader does, while somebody who looks at the slot is in the way.
+        """
+        outcome = "locked"
+        async with asyncio.timeout(10):
+            while outcome == "locked":
+                outcome = await self.admin.fetchval(
+                    "select awa.rotate_v1('1h', 1e15::bigint, true)"
+                )
+        assert outcome == "rotated"
 
     async def rotate_anyway(self) -> str:
         """Try to enter the next slot, and say what happened; an empty one gets a job first."""

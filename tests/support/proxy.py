@@ -129,10 +129,11 @@ class FaultProxy:
         """Reset all connections of this moment; new ones are served."""
         self._command(self._cut())
 
-    def redirect(self, host: str, port: int) -> None:
-        """Serve from another server from now on; connections to the former one are reset."""
+    def redirect(self, host: str, port: int, *, cut: bool = True) -> None:
+        """Serve new connections from another server; those to the former one are reset, or stay."""
         self._upstream = (host, port)
-        self.cut()
+        if cut:
+            self.cut()
 
     def black_hole(self) -> None:
         """Hold back all traffic, of new connections too: a partition that may heal."""

@@ -247,6 +247,9 @@ create function {schema}.cluster_now(out system_identifier bigint, out timeline 
 language plpgsql volatile
 as $$
 begin
+    if pg_is_in_recovery() then
+        raise exception 'this server is a standby, which takes no writes' using errcode = '25006';
+    end if;
     system_identifier := (select c.system_identifier from pg_control_system() c);
     timeline := ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer;
 exception when insufficient_privilege or feature_not_supported then

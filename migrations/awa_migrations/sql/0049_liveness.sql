@@ -110,9 +110,11 @@ end $$;
 
 -- Once an interval for each process: it is alive, holds these claims, and runs these items. A claim of its own that it does
 -- not name and that is older than p_grace (an answer lost on the way) goes back. False: the caller has been declared
--- dead and must start again under a new identity.
-create function {schema}.heartbeat_v1(p_worker bigint, p_held bigint[], p_started_claims bigint[], p_started_seqs bigint[],
-                                      p_grace interval, out alive boolean, out given_back integer)
+-- dead and must start again under a new identity. Of what runs, the items that somebody else has ended come back, so that
+-- who was not notified of a cancel stops at last.
+create function {schema}.heartbeat_v1(p_worker bigint, p_held bigint[], p_started_slots smallint[], p_started_claims bigint[],
+                                      p_started_seqs bigint[], p_grace interval, out alive boolean, out given_back integer,
+                                      out ended_claims bigint[], out ended_seqs bigint[])
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -147,6 +149,15 @@ begin
     if v_newest > v_below and cardinality(v_lost) < 10000 then
         update {schema}.runtime_instances set settled_below = v_newest where worker_id = p_worker;
     end if;
+    select array_agg(s.claim), array_agg(s.seq) into ended_claims, ended_seqs
+      from unnest(p_started_slots, p_started_claims, p_started_seqs) s(slot, claim, seq)
+     where not exists (select from {schema}.leases l where l.claim_id = s.claim and l.lane_seq = s.seq)
+       and (not exists (select from {schema}.claim_batches c where c.slot = s.slot and c.claim_id = s.claim
+                                                               and c.worker_id = p_worker)
+            or exists (select from {schema}.receipt_completion_batches e
+                        where e.slot = s.slot and e.claim_id = s.claim and e.items @> s.seq)
+            or exists (select from {schema}.claim_closures e
+                        where e.slot = s.slot and e.claim_id = s.claim and e.items @> s.seq));
 end $$;
 
 -- Gives back the claim whose answer was lost on the way: the caller drew the token and knows nothing else of it.

@@ -708,8 +708,9 @@ begin
     return query select m.queue, m.queue_id from {schema}.queue_meta m where m.queue = any (p_queues);
 end $$;
 
--- Places of some claims that their own worker has ended, in the ring or out of it.
-create function {schema}.closed_as_v1(p_slots smallint[], p_claims bigint[])
+-- Places of some claims that their own worker has finished in the ring. The token tells a claim from one that drew the same
+-- number after a server crash had taken the first one back.
+create function {schema}.closed_as_v1(p_slots smallint[], p_claims bigint[], p_tokens bigint[], p_worker bigint)
 returns table (claim_id bigint, items int8multirange)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -719,12 +720,18 @@ as $$
 #variable_conflict use_column
 begin
     return query
-    select c.claim_id, c.items from {schema}.receipt_completion_batches c
-     where c.slot = any (p_slots) and c.claim_id = any (p_claims)
+    with mine as (
+        select c.slot, c.claim_id
+          from unnest(p_slots, p_claims, p_tokens) u(slot, claim_id, token)
+          join {schema}.claim_batches c
+            on c.slot = u.slot and c.worker_id = p_worker and c.claim_id = u.claim_id and c.token = u.token
+    )
+    select e.claim_id, e.items
+      from mine join {schema}.receipt_completion_batches e on e.slot = mine.slot and e.claim_id = mine.claim_id
     union all
-    select c.claim_id, c.items from {schema}.claim_closures c
-     where c.slot = any (p_slots) and c.claim_id = any (p_claims)
-       and c.outcome in ('retried', 'snoozed', 'failed', 'returned');
+    select e.claim_id, e.items
+      from mine join {schema}.claim_closures e on e.slot = mine.slot and e.claim_id = mine.claim_id
+     where e.outcome in ('retried', 'snoozed', 'failed');
 end $$;
 
 -- Gives a role what it needs at a level and nothing else; called by the owner of the schema.

@@ -1,17 +1,19 @@
 -- kind: expand
--- locks: ACCESS EXCLUSIVE on terminal_jobs, then receipt_completion_batches and its slots, then done_entries; no rewrite, no scan
+-- locks: ACCESS EXCLUSIVE on terminal_jobs, then done_entries, then receipt_completion_batches and its slots, the order of
+--        readers; no rewrite, no scan
 -- previous release: names its columns, so it writes no output and reads none; its retries show failed outputs to handlers
 --
 -- Job output. Completions carry outputs as one array per batch row, aligned with its items, NULL when there is none; the
 -- general path has a column. json, not jsonb: what the handler recorded is read back as it was written.
 
-lock table {schema}.terminal_jobs in access exclusive mode;
+-- Changes nothing and locks the view alone: LOCK TABLE would lock all that it reads, jobs that wait too.
+alter view {schema}.terminal_jobs alter column id drop default;
 
+alter table {schema}.done_entries add column if not exists output json;
 alter table {schema}.receipt_completion_batches add column if not exists outputs json[];
 alter table {schema}.receipt_completion_batches drop constraint if exists receipt_outputs_aligned;
 alter table {schema}.receipt_completion_batches add constraint receipt_outputs_aligned
     check (outputs is null or cardinality(outputs) = completed_count) not valid;
-alter table {schema}.done_entries add column if not exists output json;
 
 -- The position of a place among the items of a batch, from 1.
 create or replace function {schema}.rank_in(p_items int8multirange, p_seq bigint) returns integer

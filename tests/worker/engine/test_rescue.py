@@ -154,6 +154,24 @@ async def test_a_lost_claim_below_one_that_is_held_is_still_given_back_later(eng
     assert await engine.state(lost) == "available"
 
 
+async def test_a_heartbeat_names_what_somebody_else_has_ended_in_the_ring_and_outside(engine):
+    worker = await engine.register()
+    kept, cancelled, late, done = await engine.enqueue(engine.admin, 1, 2, 3, 4)
+    held = await engine.hold(worker=worker)
+    assert await engine.beat_of(worker, held) == set()
+    await engine.admin.fetchval(engine.sql["cancel"], cancelled)
+    await engine.finish(held.part([done]))
+    assert await engine.beat_of(worker, held) == {cancelled, done}
+    await engine.rotate()
+    await engine.admin.fetchval(engine.sql["evacuate"], timedelta(0), 100)
+    assert await engine.beat_of(worker, held) == {cancelled, done}
+    await engine.admin.fetchrow(engine.sql["prune"], timedelta(0), 10**15)
+    assert await engine.beat_of(worker, held) == {cancelled, done}
+    await engine.admin.fetchval(engine.sql["cancel"], late)
+    assert await engine.beat_of(worker, held) == {cancelled, done, late}
+    assert await engine.state(kept) == "running"
+
+
 async def test_a_claim_is_given_back_by_its_token_alone(engine):
     worker = await engine.register()
     (job_id,) = await engine.enqueue(engine.admin, 1)

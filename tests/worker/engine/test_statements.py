@@ -59,3 +59,23 @@ async def test_another_schema_is_asked_for_by_its_own_name(empty_database, conne
     session = await connect(empty_database.dsn, server_settings={"search_path": ""})
     for text in load_statements("other_one").values():
         await session.prepare(text)
+
+
+async def test_a_worker_s_role_may_do_all_that_the_store_asks_for(engine):
+    """Functions with a version run with the owner's rights; hardly anything else is granted."""
+    role = f"worker_{engine.database.name}"
+    await engine.admin.execute(f"create role {role}")
+    try:
+        await engine.admin.fetchval("select awa.grant_v1($1, 'worker')", role)
+        texts = " ".join(STATEMENTS.values())
+        asked = set(re.findall(r"(?<!')awa\.(\w+)", texts)) - {"lanes"}  # by who may alone
+        refused = await engine.admin.fetch(
+            "select proname as name from pg_proc where pronamespace = 'awa'::regnamespace"
+            " and proname = any ($2) and not has_function_privilege($1, oid, 'execute')"
+            " union all select relname from pg_class where relnamespace = 'awa'::regnamespace"
+            " and relname = any ($2) and not has_table_privilege($1, oid, 'select')",
+            role, sorted(asked),
+        )  # fmt: skip
+    finally:
+        await engine.admin.execute(f"drop owned by {role}; drop role {role}")
+    assert {row["name"] for row in refused} == set()

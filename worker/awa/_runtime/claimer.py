@@ -30,6 +30,8 @@ log = logging.getLogger("awa.claimer")
 
 BUSY_SECONDS = 0.05
 """After so long without a pause the worker counts as awake and producers stop notifying."""
+LONGEST_PASS_SECONDS = 0.02
+"""Between two claims that found nothing but jobs of kinds that other workers run."""
 BRIEF_PAUSES = 3
 """So many looks in a row, 1, 2 and 4 ms apart, may find jobs only on their way without a pause."""
 LONGEST_SLEEP_SECONDS = 5.0
@@ -69,6 +71,7 @@ class Claimer(Service):
         self._line = Line(database, "claim", settings.answer_timeout, synchronous_commit="off")
         self._turn = 0
         self._empty = 0
+        self._passed = 0
         self._busy_since: float | None = None
         self._lost_tokens: list[int] = []
         self.stopping = asyncio.Event()
@@ -97,7 +100,9 @@ class Claimer(Service):
                 self._hand_over(claims)
                 await self._stay_awake()
             elif beyond.passed:
-                await asyncio.sleep(0)  # jobs of other kinds are no reason to wait
+                # Jobs of other kinds are no reason to wait, but some come back again and again.
+                self._passed += 1
+                await self._wait(min(LONGEST_PASS_SECONDS, 0.001 * 2 ** min(self._passed, 20)))
             else:
                 await self._rest(request, beyond.in_flight)
 
@@ -165,7 +170,7 @@ class Claimer(Service):
         self._metrics.claims["jobs" if claims else "nothing"] += 1
 
     async def _stay_awake(self) -> None:
-        self._empty = 0
+        self._empty = self._passed = 0
         now = self._permits.loop.time()
         if self._busy_since is None:
             self._busy_since = now
@@ -207,6 +212,7 @@ class Claimer(Service):
         self.progressed()
         if self._request() is not None and self._may_claim():
             return
+        await self._listener.awake()  # nothing can be taken, so nobody needs to notify
         limit = poll if limit is None else min(max(limit, 0.001), LONGEST_SLEEP_SECONDS)
         await self._wait(limit, self._permits.freed)
 

@@ -89,10 +89,11 @@ async def look(worker: Worker, database: Database, *, at_database: bool) -> Cond
         schema_version=version,
         schema_compatible=compatible,
         services={
-            service.name: state_of(service, now)
+            service.name: str(state_of(service, now))
             for service in worker.services
             if not worker.draining or service.state is not State.stopped
-        },
+        }
+        | {f"duty {name}": str(State.failing) for name in sorted(worker.maintenance.failing)},
         leader=worker.maintenance.leads,
     )
 

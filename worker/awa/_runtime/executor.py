@@ -12,7 +12,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Container, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, thread
 from contextvars import Context, copy_context
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 from awa._runtime import request
 from awa._runtime.permits import Permits
 from awa._runtime.recorder import Recorder
-from awa._store.attempts import GIVEN_BACK, Claim, GivenBack, SealedAttempt
+from awa._store.attempts import GIVEN_BACK, Claim, GivenBack, Place, SealedAttempt
 from awa.metrics import WorkerMetrics
 from awa.outcome import COMPLETED, Failed, Outcome, classify, failed_for_good
 from awa.registry import Handler, Registry
@@ -114,9 +114,12 @@ class Executor:
                     await asyncio.sleep(0)
                     slice_end = clock() + SLICE_SECONDS
 
-    def running(self) -> list[tuple[int, int]]:
-        """Return claim and place of every attempt that has started and not ended."""
-        return [(claim_id, seq) for claim_id, seq, _ in self.waiting]
+    def running(self) -> list[Place]:
+        """Return the place of every attempt that has started and not ended."""
+        return [
+            Place(attempt.claim.slot, attempt.claim.claim_id, attempt.seq)
+            for attempt in self.waiting.values()
+        ]
 
     def stop_attempt(self, claim_id: int, job_id: int, reason: str) -> None:
         """Ask the attempt of a job to stop."""
@@ -124,6 +127,12 @@ class Executor:
             if attempt.claim.claim_id == claim_id and attempt.job.id == job_id:
                 attempt.stop(reason)
                 return
+
+    def stop_ended(self, ended: Container[tuple[int, int]]) -> None:
+        """Ask the attempts to stop whose claim and place somebody else has ended."""
+        for attempt in list(self.waiting.values()):
+            if attempt.stop_reason is None and (attempt.claim.claim_id, attempt.seq) in ended:
+                attempt.stop("ended by somebody else")
 
     def stop_all(self, reason: str) -> None:
         """Ask every attempt to stop."""

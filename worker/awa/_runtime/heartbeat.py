@@ -11,11 +11,18 @@ from awa.settings import WorkerSettings
 
 STARTED_LIMIT = 10_000
 RECONNECTION = 15.0
-"""Seconds after an outage in which every worker that lives has had the time to say so."""
+"""Seconds after an outage in which every worker that lives has had the time to say so.
+
+Never more than the limit after which a silent one counts as dead.
+"""
 
 
 class Heartbeat(Service):
-    """One statement per interval, whatever runs. Also asks attempts past their deadline to stop."""
+    """One statement per interval, whatever runs.
+
+    Its answer names what runs here although somebody else has ended it: a cancel is notified, and
+    who cannot be notified, or was not at that moment, learns of it so.
+    """
 
     name = "heartbeat"
 
@@ -31,6 +38,7 @@ class Heartbeat(Service):
         self._executor = executor
         self._interval = self.longest_pause = settings.heartbeat_interval.total_seconds()
         self._declared_dead = declared_dead
+        self._reconnection = min(RECONNECTION, settings.heartbeat_staleness.total_seconds())
         self.said_at: float | None = None
         self._silent_until: float | None = None
 
@@ -38,22 +46,29 @@ class Heartbeat(Service):
     def is_steady(self) -> bool:
         """Whether this worker's own heartbeats came through lately.
 
-        If they did not, others could not be heard either, and none of them may be called dead.
+        If they did not, others could not be heard either, and none of them may be called dead. One
+        that has just started cannot tell: it may be the first to get through after an outage.
         """
+        now = time.monotonic()
         return (
             self.said_at is not None
-            and time.monotonic() - self.said_at < 2 * self._interval + 1
-            and (self._silent_until is None or time.monotonic() - self._silent_until > RECONNECTION)
+            and now - self.said_at < 2 * self._interval + 1
+            and self._silent_until is not None
+            and now - self._silent_until > self._reconnection
         )
 
     async def run(self) -> None:
         """Send heartbeats for ever, the first at once."""
         while True:
             started = self._executor.running()[:STARTED_LIMIT]
-            if not await self._identity.say_alive(started):
+            ended = await self._identity.say_alive(started)
+            if ended is None:
                 await self._declared_dead()
+            else:
+                self._executor.stop_ended(ended)
             now = time.monotonic()
-            if self.failures or (self.said_at and now - self.said_at > 2 * self._interval + 1):
+            late = self.said_at is None or now - self.said_at > 2 * self._interval + 1
+            if self.failures or late:
                 self._silent_until = now
             self.said_at = now
             self.progressed()

@@ -9,9 +9,10 @@ import os
 import socket
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from awa._runtime.recorder import Recorder
-from awa._store.attempts import Claim
+from awa._store.attempts import Claim, Place
 from awa._store.database import Database
 from awa.settings import WorkerSettings
 
@@ -77,18 +78,23 @@ class Identity:
         else:
             self.held.pop(key, None)
 
-    async def say_alive(self, started: list[tuple[int, int]]) -> bool:
-        """Send a heartbeat; False when this identity has been declared dead."""
+    async def say_alive(self, started: list[Place]) -> set[tuple[int, int]] | None:
+        """Send a heartbeat; None when this identity has been declared dead.
+
+        Return claim and place of the attempts in `started` that somebody else has ended.
+        """
         rows = await self._database.fetch(
             "heartbeat",
             self.worker_id,
             [claim_id for claim_id, _ in self.held],
-            [claim_id for claim_id, _ in started],
-            [seq for _, seq in started],
+            *([place[part] for place in started] for part in range(len(Place._fields))),
             2 * self._settings.heartbeat_interval,
             limit=self._settings.answer_timeout,
         )
-        return bool(rows[0]["alive"])
+        row: Any = rows[0]
+        if not row["alive"]:
+            return None
+        return set(zip(row["ended_claims"] or (), row["ended_seqs"] or (), strict=True))
 
     async def give_back(self, token: int) -> int:
         """Give back the claim whose answer was lost."""

@@ -74,6 +74,7 @@ class Listener(Service):
         self._lost = asyncio.Event()
         self._busy = asyncio.Lock()
         self._leader_asleep_since: int | None = None
+        self._is_leader_locked = False
         self.wake = asyncio.Event()
         self.due = asyncio.Event()
         """Set for the maintenance leader: something may be due soon."""
@@ -125,7 +126,7 @@ class Listener(Service):
                 if not await self._stays(session):
                     return jittered(RETRY_SECONDS)
         finally:
-            self.works = self.asleep = False
+            self.works = self.asleep = self._is_leader_locked = False
             self._leader_asleep_since = None
             self.wake.set()
             self.due.set()
@@ -166,15 +167,17 @@ class Listener(Service):
         Return a number above those of all transactions that may not have seen that.
         """
         if self.works and self._leader_asleep_since is None:
+            self._is_leader_locked = True  # before it is: who is interrupted may have got it
             await self._lock("sleep_lock", [_LEADER])
             self._leader_asleep_since = await self._ask("own_transaction")
         return self._leader_asleep_since
 
     async def leader_awake(self) -> None:
         """Tell everybody that the leader needs not to be notified."""
-        if self._leader_asleep_since is not None:
-            self._leader_asleep_since = None
+        self._leader_asleep_since = None
+        if self._is_leader_locked:
             await self._lock("sleep_unlock", [_LEADER])
+            self._is_leader_locked = False
 
     async def _lock(self, query: str, ids: list[int]) -> None:
         await self._ask(query, f"'{{{','.join(map(str, ids))}}}'")
@@ -186,7 +189,9 @@ class Listener(Service):
         try:
             with translated():
                 async with self._busy:
-                    return await session.fetchval(self._database.sql[query].replace("$1", array))
+                    # All rows: a function of the rows that are not asked for is not called.
+                    rows = await session.fetch(self._database.sql[query].replace("$1", array))
+                    return rows[0][0] if rows else None
         except Exception as error:  # noqa: BLE001 - polling goes on without the lock
             log.warning("listener session lost", extra={"error": type(error).__name__})
             self.works = self.asleep = False

@@ -1,7 +1,8 @@
 """What the elected leader does, each duty on its own so that a slow one delays no other.
 
 Leadership is a row with an expiry in the database. A leader that cannot renew it stops; a short
-overlap harms nothing, because every duty is safe beside itself.
+overlap harms nothing, because every duty is safe beside itself. A leader that may not do a duty
+which another could do lets others lead.
 """
 
 import asyncio
@@ -16,13 +17,17 @@ from awa._runtime.listener import Listener
 from awa._runtime.promoter import Promoter
 from awa._runtime.service import Service
 from awa._store.database import Database, backoff_seconds
-from awa.errors import AwaError
+from awa.errors import AwaError, PermissionMissing
 from awa.metrics import WorkerMetrics
 from awa.settings import WorkerSettings
 
 log = logging.getLogger("awa.maintenance")
 
 EVACUATE_LIMIT = 1000
+UNABLE_SECONDS = 5.0
+"""A duty that has failed here for so long, though the database answers, may be done elsewhere."""
+NOT_AGAIN_SECONDS = 600.0
+"""How long a worker that has given up for that goes on the next time; others may be as unable."""
 _DUTY_NAME = "maintenance"
 HOLDERS = (("awa",), ("other",), ("prepared",))
 """Whose transactions are told apart; each has its series all the time."""
@@ -63,6 +68,10 @@ class Maintenance(Service):
         self._may_judge = may_judge
         self.longest_pause = settings.leader_check_interval.total_seconds()
         self.leads = False
+        self.failing: set[str] = set()
+        """Duties that failed the last time, until they are done here or somebody else leads."""
+        self._unable = asyncio.Event()
+        self._goes_on_until = 0.0
         self.horizon_seconds: float | None = None
         self.oldest_transactions: dict[tuple[str, ...], float] = {}
         self.prune_outcome = "none"
@@ -71,6 +80,7 @@ class Maintenance(Service):
         promoter = Promoter(database, settings, listener, metrics)
         self._duties = [
             Duty("promote", settings.promote_interval, promoter.run, promoter.rest),
+            Duty("holes", settings.promote_interval, promoter.settle, promoter.pause_settling),
             Duty("rescue", settings.rescue_interval, self._rescue),
             Duty("deadline", settings.deadline_interval, self._deadlines),
             Duty("unknown_kinds", settings.cleanup_interval, self._unknown_kinds),
@@ -92,14 +102,17 @@ class Maintenance(Service):
                     await self._lead()
                 finally:
                     self.leads = False
-                await self._listener.leader_awake()
+                    await self._listener.leader_awake()
+                if self._unable.is_set():
+                    # Time for all others, those too that are not notified.
+                    await asyncio.sleep(2 * self._settings.leader_check_interval.total_seconds())
+            else:
+                self.failing.clear()
             await self._wait_for_election()
 
     async def resign(self) -> None:
         """Let another worker lead at once."""
-        if self.leads:
-            self.leads = False
-            await self._database.value("resign", _DUTY_NAME, self._identity.worker_id)
+        await self._database.value("resign", _DUTY_NAME, self._identity.worker_id)
 
     async def _wait_for_election(self) -> None:
         """Wait until a leader may have fallen silent, or one has said that it goes."""
@@ -117,11 +130,18 @@ class Maintenance(Service):
         )
 
     async def _lead(self) -> None:
+        self._unable.clear()
         async with asyncio.TaskGroup() as duties:
             tasks = [duties.create_task(self._keep_doing(duty)) for duty in self._duties]
             try:
                 while True:
-                    await asyncio.sleep(self._settings.leader_check_interval.total_seconds())
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(
+                            self._settings.leader_check_interval.total_seconds()
+                        ):
+                            await self._unable.wait()
+                            await self._give_up()
+                            return
                     if not await self._elected():
                         log.info("no longer leading", extra={"worker": self._identity.worker_id})
                         return
@@ -132,21 +152,40 @@ class Maintenance(Service):
                 self.unknown_kinds, self.oldest_transactions = {}, {}
                 self.horizon_seconds = None
 
+    async def _give_up(self) -> None:
+        """Let others lead, who may be able to do what cannot be done here."""
+        log.error(
+            "a duty cannot be done here, others may lead",
+            extra={"duty": ", ".join(sorted(self.failing))},
+        )
+        self._goes_on_until = asyncio.get_running_loop().time() + NOT_AGAIN_SECONDS
+        await self.resign()
+
     async def _keep_doing(self, duty: Duty) -> None:
-        failures = 0
+        clock = asyncio.get_running_loop().time
+        failures, failing_since = 0, 0.0
         while True:
             try:
                 await duty.run()
-            except AwaError as error:
+            except Exception as error:  # one duty must not end the others; it is counted
                 failures += 1
+                self.failing.add(duty.name)
                 self._metrics.duties[(duty.name, "failed")] += 1
                 if failures == 1:
+                    failing_since = clock()
                     log.error(
-                        "duty failed", extra={"duty": duty.name, "error": type(error).__name__}
+                        "duty failed",
+                        extra={"duty": duty.name, "error": type(error).__name__},
+                        exc_info=None if isinstance(error, AwaError) else error,
                     )
+                is_ours = isinstance(error, PermissionMissing) or not isinstance(error, AwaError)
+                is_late = clock() > max(failing_since + UNABLE_SECONDS, self._goes_on_until)
+                if is_ours and is_late:
+                    self._unable.set()
                 await asyncio.sleep(backoff_seconds(failures, 10.0))
                 continue
             failures = 0
+            self.failing.discard(duty.name)
             self._metrics.duties[(duty.name, "done")] += 1
             if duty.rest is not None:
                 await duty.rest()

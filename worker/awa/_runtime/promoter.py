@@ -7,6 +7,7 @@ by the lock before it was taken has ended, and has left nothing.
 """
 
 import asyncio
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,8 @@ class Promoter:
         self._listener = listener
         self._metrics = metrics
         self._look: _Look | None = None
+        self._holes = asyncio.Event()
+        self._settle_pause = 0.0
 
     async def run(self) -> None:
         """Look once, and do what there is to do."""
@@ -63,9 +66,26 @@ class Promoter:
         self._listener.due.clear()
         self._look = look = await self._promote()
         if look.has_holes:
-            while await self._database.value("settle_holes"):
-                self._metrics.duties[("holes", "done")] += 1
-                await asyncio.sleep(SETTLE_PAUSE_SECONDS)
+            self._holes.set()
+
+    async def settle(self) -> None:
+        """Make the jobs ready that claims have passed over, when there are any: a duty of its own.
+
+        It holds up no job that is due. What waits for open transactions is looked at in vain until
+        these end, so the more a look costs the longer is the pause after it.
+        """
+        await self._holes.wait()
+        self._holes.clear()
+        began = time.perf_counter()
+        moved = await self._database.value("settle_holes")
+        took = time.perf_counter() - began
+        self._settle_pause = SETTLE_PAUSE_SECONDS if moved else max(self._interval, 10 * took)
+        if moved:
+            self._holes.set()
+
+    async def pause_settling(self) -> None:
+        """Leave claims their time."""
+        await asyncio.sleep(self._settle_pause)
 
     async def rest(self) -> None:
         """Wait for the time to look again."""

@@ -133,9 +133,10 @@ class Worker:
             async with asyncio.timeout(over_at - 2 * LEAVE_SECONDS - time.monotonic()):
                 await self.finisher.drained()
         clean = not self.executor.waiting and not self.finisher.waiting
+        led = self.maintenance.leads
         for service in reversed(self.services):
             await service.stop()
-        await self._leave(clean)
+        await self._leave(clean=clean, led=led)
         await asyncio.gather(self.claimer.close(), self.finisher.close())
         self.executor.close()
         log.info("worker stopped", extra={"worker": self.identity.worker_id, "clean": clean})
@@ -179,10 +180,11 @@ class Worker:
             async with asyncio.timeout(STOP_GRACE_SECONDS):
                 await self.executor.finished()
 
-    async def _leave(self, clean: bool) -> None:
+    async def _leave(self, *, clean: bool, led: bool) -> None:
         with suppress(AwaError, TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
-                await self.maintenance.resign()
+                if led:
+                    await self.maintenance.resign()
                 if clean:
                     # Only when nothing of it can act any more; else the supervisor, or staleness,
                     # says so.

@@ -46,6 +46,14 @@ class Claim:
         return self.items[at][1]
 
 
+class Place(NamedTuple):
+    """Where the database has an open attempt: the slot of its claim, the claim, and which of it."""
+
+    slot: int
+    claim_id: int
+    seq: int
+
+
 class SealedAttempt(NamedTuple):
     """One attempt with its final outcome. A tuple: nothing changes it, and it is cheap."""
 

@@ -48,17 +48,5 @@ select count(*) = 2 and to_regproc('{schema_name}.finish_v2') is not null
    and attname in ('outputs', 'output') and not attisdropped;
 
 -- name: closed_as
--- Places of some claims that their own worker has finished in the ring. The token tells a claim from one that drew the same
--- number after a server crash had taken the first one back.
-with mine as (
-    select c.slot, c.claim_id
-      from unnest($1::smallint[], $2::bigint[], $3::bigint[]) u(slot, claim_id, token)
-      join {schema}.claim_batches c
-        on c.slot = u.slot and c.worker_id = $4::bigint and c.claim_id = u.claim_id and c.token = u.token
-)
-select e.claim_id, e.items
-  from mine join {schema}.receipt_completion_batches e on e.slot = mine.slot and e.claim_id = mine.claim_id
-union all
-select e.claim_id, e.items
-  from mine join {schema}.claim_closures e on e.slot = mine.slot and e.claim_id = mine.claim_id
- where e.outcome in ('retried', 'snoozed', 'failed');
+-- Places of some claims that their own worker has finished in the ring.
+select claim_id, items from {schema}.closed_as_v1($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint);

@@ -14,9 +14,9 @@ select {schema}.register_worker_v1($1::text, $2::text, $3::text, $4::integer, $5
                                    $8::text, $9::text, $10::text, $11::interval[], $12::interval[]);
 
 -- name: heartbeat
--- This process lives, holds these claims and runs these items.
-select alive, given_back
-  from {schema}.heartbeat_v1($1::bigint, $2::bigint[], $3::bigint[], $4::bigint[], $5::interval);
+-- This process lives, holds these claims and runs these items; which of those has somebody else ended?
+select alive, ended_claims, ended_seqs
+  from {schema}.heartbeat_v1($1::bigint, $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::interval);
 
 -- name: give_back
 -- Gives back a claim whose answer was lost.
