@@ -3250,7 +3250,7 @@ end $$;
 
 -- Name: signals_v1(text[], interval); Type: FUNCTION; Schema: awa; Owner: -
 
-CREATE FUNCTION awa.signals_v1(p_queues text[], p_lead interval) RETURNS TABLE(queue text, ready bigint, running bigint, oldest_ready_seconds double precision, due_soon bigint, orphaned bigint)
+CREATE FUNCTION awa.signals_v1(p_queues text[], p_lead interval) RETURNS TABLE(queue text, ready bigint, running bigint, oldest_ready_seconds double precision, due_soon bigint, orphaned bigint, set_aside bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -3267,7 +3267,8 @@ begin
     with lane as (
         select l.lane_id, l.sequence, l.queue from "awa".lanes l where l.queue = any (p_queues)
     ), part as (
-        select l.queue, a.waiting as ready, 0::bigint as running, 0::bigint as orphaned, a.oldest, d.n as due
+        select l.queue, a.waiting as ready, 0::bigint as running, 0::bigint as orphaned, a.oldest, d.n as due,
+               u.n as set_aside
           from lane l join "awa".queue_meta m on m.queue = l.queue
          cross join lateral "awa".available_about(l.lane_id, l.sequence, v_exact) a
          cross join lateral (
@@ -3275,17 +3276,21 @@ begin
                    select from "awa".deferred_jobs d
                     where d.lane_id = l.lane_id and d.run_at <= v_due and d.reason <> 'unknown_kind'
                     limit 10000) d) d
+         cross join lateral (
+               select count(*) as n from (
+                   select from "awa".deferred_jobs d where d.lane_id = l.lane_id and d.reason = 'unknown_kind'
+                    limit 100) d) u
          where not m.paused
         union all
         select l.queue, 0, h.jobs, case when i.dead_at is null and i.last_seen >= clock_timestamp() - i.stale_after then 0
-                                        else h.jobs end, null, 0
+                                        else h.jobs end, null, 0, 0
           from "awa".in_hand() h
           join lane l on l.lane_id = h.lane_id
           left join "awa".runtime_instances i on i.worker_id = h.worker_id
     )
     select m.queue, coalesce(sum(p.ready), 0)::bigint, coalesce(sum(p.running), 0)::bigint,
            coalesce(extract(epoch from clock_timestamp() - min(p.oldest)), 0)::double precision,
-           coalesce(sum(p.due), 0)::bigint, coalesce(sum(p.orphaned), 0)::bigint
+           coalesce(sum(p.due), 0)::bigint, coalesce(sum(p.orphaned), 0)::bigint, coalesce(sum(p.set_aside), 0)::bigint
       from "awa".queue_meta m left join part p on p.queue = m.queue
      where m.queue = any (p_queues)
      group by m.queue;
@@ -4146,6 +4151,10 @@ CREATE INDEX completion_tombstones_00_claim_id_idx ON awa.completion_tombstones_
 -- Name: deferred_jobs_due; Type: INDEX; Schema: awa; Owner: -
 
 CREATE INDEX deferred_jobs_due ON awa.deferred_jobs USING btree (lane_id, run_at, job_id);
+
+-- Name: deferred_jobs_set_aside; Type: INDEX; Schema: awa; Owner: -
+
+CREATE INDEX deferred_jobs_set_aside ON awa.deferred_jobs USING btree (lane_id) WHERE (reason = 'unknown_kind'::text);
 
 -- Name: deferred_jobs_unknown; Type: INDEX; Schema: awa; Owner: -
 

@@ -338,4 +338,5 @@ def _signals(row: asyncpg.Record) -> Signals:
         oldest_ready_age=timedelta(seconds=max(row["oldest_ready_seconds"], 0.0)),
         due_soon=row["due_soon"],
         orphaned=row["orphaned"],
+        set_aside=row["set_aside"],
     )

@@ -147,6 +147,7 @@ create table {schema}.deferred_jobs (
 );
 create index deferred_jobs_due on {schema}.deferred_jobs (lane_id, run_at, job_id);
 create index deferred_jobs_unknown on {schema}.deferred_jobs (kind) where reason = 'unknown_kind';
+create index deferred_jobs_set_aside on {schema}.deferred_jobs (lane_id) where reason = 'unknown_kind';
 
 -- Attempts taken out of the ring while they run, so that their slot can be reclaimed. attempt counts this attempt.
 create table {schema}.leases (

@@ -596,10 +596,11 @@ begin
      where e.state = 'running' and (p_workers is null or e.worker_id = any (p_workers));
 end $$;
 
--- Signals for scaling, cheap enough to ask every few seconds. orphaned: attempts whose worker is gone.
+-- Signals for scaling, cheap enough to ask every few seconds. orphaned: attempts whose worker is gone. set_aside: jobs whose
+-- kind no worker knew, up to 100 of a lane.
 create function {schema}.signals_v1(p_queues text[], p_lead interval)
 returns table (queue text, ready bigint, running bigint, oldest_ready_seconds double precision, due_soon bigint,
-               orphaned bigint)
+               orphaned bigint, set_aside bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -616,7 +617,8 @@ begin
     with lane as (
         select l.lane_id, l.sequence, l.queue from {schema}.lanes l where l.queue = any (p_queues)
     ), part as (
-        select l.queue, a.waiting as ready, 0::bigint as running, 0::bigint as orphaned, a.oldest, d.n as due
+        select l.queue, a.waiting as ready, 0::bigint as running, 0::bigint as orphaned, a.oldest, d.n as due,
+               u.n as set_aside
           from lane l join {schema}.queue_meta m on m.queue = l.queue
          cross join lateral {schema}.available_about(l.lane_id, l.sequence, v_exact) a
          cross join lateral (
@@ -624,17 +626,21 @@ begin
                    select from {schema}.deferred_jobs d
                     where d.lane_id = l.lane_id and d.run_at <= v_due and d.reason <> 'unknown_kind'
                     limit 10000) d) d
+         cross join lateral (
+               select count(*) as n from (
+                   select from {schema}.deferred_jobs d where d.lane_id = l.lane_id and d.reason = 'unknown_kind'
+                    limit 100) d) u
          where not m.paused
         union all
         select l.queue, 0, h.jobs, case when i.dead_at is null and i.last_seen >= clock_timestamp() - i.stale_after then 0
-                                        else h.jobs end, null, 0
+                                        else h.jobs end, null, 0, 0
           from {schema}.in_hand() h
           join lane l on l.lane_id = h.lane_id
           left join {schema}.runtime_instances i on i.worker_id = h.worker_id
     )
     select m.queue, coalesce(sum(p.ready), 0)::bigint, coalesce(sum(p.running), 0)::bigint,
            coalesce(extract(epoch from clock_timestamp() - min(p.oldest)), 0)::double precision,
-           coalesce(sum(p.due), 0)::bigint, coalesce(sum(p.orphaned), 0)::bigint
+           coalesce(sum(p.due), 0)::bigint, coalesce(sum(p.orphaned), 0)::bigint, coalesce(sum(p.set_aside), 0)::bigint
       from {schema}.queue_meta m left join part p on p.queue = m.queue
      where m.queue = any (p_queues)
      group by m.queue;

@@ -196,8 +196,11 @@ def _native(observed: Observed, spec: ScalingSpec, now: datetime) -> Count:
         first = current if live is not None else observed.queue.first_replicas
         return _seen(observed, spec.clamp(first), Limit.MIN_REPLICAS)
     ready = live.ready if live is not None else 0
+    seen = signals.signals
+    if isinstance(seen, Signals) and live is not None and not _has_worked(observed, live):
+        seen = seen.before_new_handlers()
     # At the moment of the look, not now: a plan made twice of one look must not count it twice.
-    decision = decide(spec, observed.history, signals.signals, current, ready, signals.at)
+    decision = decide(spec, observed.history, seen, current, ready, signals.at)
     return Count(
         desired=decision.desired,
         reason=decision.reason,
@@ -205,6 +208,12 @@ def _native(observed: Observed, spec: ScalingSpec, now: datetime) -> Count:
         history=decision.history,
         due=_next_look(spec, signals, decision, now),
     )
+
+
+def _has_worked(observed: Observed, live: DeploymentView) -> bool:
+    """Tell whether a pod of the live template has ever been available."""
+    rollout = observed.status.rollout
+    return rollout is not None and rollout.last_good_template_hash == live.template_hash
 
 
 def _next_look(

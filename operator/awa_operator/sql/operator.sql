@@ -49,7 +49,7 @@ from {schema}.schema_version;
 
 -- name: signals
 -- What scaling looks at, for all queues of interest; a queue that never had a job has no row.
-select queue, ready, running, oldest_ready_seconds, due_soon, orphaned
+select queue, ready, running, oldest_ready_seconds, due_soon, orphaned, set_aside
 from {schema}.signals_v1($1::text[], $2::interval);
 
 -- name: workers

@@ -233,3 +233,19 @@ async def test_a_look_reads_no_more_when_there_is_more(engine, session, statisti
     after = await figures()
     assert after[1] - before[1] <= 50
     assert after[0] - before[0] < MOST_BLOCKS
+
+
+async def test_jobs_whose_kind_nobody_knew_are_set_aside_and_due_for_who_knows_them(
+    engine, session
+):
+    await engine.enqueue(engine.admin, *range(3), kind="v2")
+    await engine.hold()
+    found = await look(session)
+    assert (counts(found), found.set_aside) == ((0, 0, 0, 0), 3)
+    await engine.admin.execute("select awa.pause_queue_v1('q', 'test')")
+    assert (await look(session)).set_aside == 0
+    await engine.admin.execute("select awa.resume_queue_v1('q')")
+    await engine.register(kinds=["v2"])
+    await engine.promote()
+    found = await look(session)
+    assert (counts(found), found.set_aside) == ((3, 0, 0, 0), 0)

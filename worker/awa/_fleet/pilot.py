@@ -42,6 +42,7 @@ class Pilot:
         self._database = database
         self._on_seen = on_seen
         self._history = History()
+        self._has_worked = False
 
     async def run(self) -> None:
         """Steer for ever."""
@@ -64,6 +65,9 @@ class Pilot:
         decision: Decision | None = None
         if spec is not None and not self._view.suspended:
             now = datetime.now(UTC)
+            self._has_worked = self._has_worked or fleet.ready > 0
+            if isinstance(signals, Signals) and not self._has_worked:
+                signals = signals.before_new_handlers()
             decision = decide(spec, self._history, signals, fleet.wanted, fleet.ready, now)
             self._history = decision.history
             await fleet.scale(decision.desired)
@@ -86,6 +90,7 @@ class Pilot:
             oldest_ready_age=timedelta(seconds=row["oldest_ready_seconds"]),
             due_soon=row["due_soon"],
             orphaned=row["orphaned"],
+            set_aside=row["set_aside"],
         )
 
 

@@ -1,6 +1,6 @@
 """What one look at the database says about a queue, or that it said nothing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 
@@ -11,7 +11,8 @@ class Signals:
     `ready` are claimable now (0 while the queue is paused) and `running` are claimed. The other
     four are work that nobody counts as ready yet but that needs a worker to become so: deferred
     jobs due before a woken worker could start, attempts whose worker is gone, callbacks past
-    their time, and cron schedules past theirs.
+    their time, and cron schedules past theirs. `set_aside` are jobs whose kind no worker that has
+    run knew; they count only for handlers that have not been tried.
     """
 
     ready: int = 0
@@ -21,6 +22,14 @@ class Signals:
     orphaned: int = 0
     expired_callbacks: int = 0
     due_cron: int = 0
+    set_aside: int = 0
+
+    def before_new_handlers(self) -> "Signals":
+        """Return the signals for handlers that have not run yet, which may know what was set aside.
+
+        Such a job counts as due: a worker that knows it makes it ready.
+        """
+        return replace(self, due_soon=self.due_soon + self.set_aside)
 
     @property
     def demand(self) -> int:

@@ -41,7 +41,7 @@ select queue, paused, scheduled, available, running, waiting_external, retryable
 
 -- name: signals
 -- What scaling looks at, for some queues.
-select queue, ready, running, oldest_ready_seconds, due_soon, orphaned
+select queue, ready, running, oldest_ready_seconds, due_soon, orphaned, set_aside
   from {schema}.signals_v1($1::text[], $2::interval);
 
 -- name: schema_version
