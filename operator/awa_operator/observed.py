@@ -214,6 +214,9 @@ class DeploymentView:
     pod_problem: PodProblem | None = None
 
 
+_NOTHING = QueueStatus()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiblingView:
     """Another Queue of the same namespace with the same database identity.
@@ -235,7 +238,7 @@ class SiblingView:
     @property
     def status(self) -> QueueStatus:
         """What was last written about it; empty if nothing was."""
-        return self.queue.status or QueueStatus()
+        return self.queue.status or _NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

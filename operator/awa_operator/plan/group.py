@@ -26,7 +26,8 @@ def members(observed: Observed) -> list[Queue]:
 
 def is_janitor(observed: Observed) -> bool:
     """Tell whether this Queue tidies up for all of its database: the first by name."""
-    return members(observed)[0].metadata.uid == observed.queue.metadata.uid
+    name = observed.queue.metadata.name
+    return all(name < sibling.queue.metadata.name for sibling in observed.siblings)
 
 
 def is_exclusive(queue: Queue) -> bool:
@@ -46,18 +47,11 @@ def _age(queue: Queue) -> tuple[str, str]:
     return str(queue.metadata.creation_timestamp or ""), queue.metadata.name
 
 
-def asking(observed: Observed, target: str) -> list[Queue]:
-    """Return the Queues of the database that ask for a target, in a fixed order."""
-    queues = members(observed)
-    return [
-        one for one in queues if one.spec.migration.mode == "Job" and target_hash(one) == target
-    ]
-
-
 def leads(observed: Observed) -> bool:
     """Tell whether this Queue is the first by name of those that ask for the same migration."""
-    first = asking(observed, target_hash(observed.queue))[0]
-    return first.metadata.uid == observed.queue.metadata.uid
+    target, name = target_hash(observed.queue), observed.queue.metadata.name
+    before = (one.queue for one in observed.siblings if one.queue.metadata.name < name)
+    return all(one.spec.migration.mode != "Job" or target_hash(one) != target for one in before)
 
 
 def next_number(observed: Observed) -> int:
@@ -96,9 +90,10 @@ def is_recorded(observed: Observed, queue: Queue) -> bool:
 def holding_siblings(observed: Observed) -> Iterator[str]:
     """Return the names of other Queues that migrate exclusively now: no worker may run."""
     for sibling in observed.siblings:
+        if not is_exclusive(sibling.queue) or sibling.queue.spec.suspend:
+            continue
         found = find_condition(sibling.status, ConditionType.RECONCILING)
-        is_open = found is not None and found.status == "True" and found.reason in WINDOW
-        if is_exclusive(sibling.queue) and is_open and not sibling.queue.spec.suspend:
+        if found is not None and found.status == "True" and found.reason in WINDOW:
             yield sibling.queue.metadata.name
 
 
