@@ -47,7 +47,7 @@ NEWCOMER = timedelta(seconds=10)
 """A worker that started less long ago may be known before its pod is."""
 
 DOUBT = timedelta(seconds=10)
-"""How often a Secret is fetched again while its database cannot be used."""
+"""How often a Secret is fetched again while its database or workers cannot be relied on."""
 
 
 @dataclass(slots=True)
@@ -102,8 +102,8 @@ class Observer:
     async def observe(self, entry: QueueEntry, queue: Queue, now: datetime) -> Observed:
         """Return what is known. Raises an `ApiError` when a Secret cannot be asked for."""
         memory = self.memory(entry.key)
-        secrets, dsn = await self._read_secrets(entry.key, queue, now)
         deployment = self._deployment(entry, memory)
+        secrets, dsn = await self._read_secrets(entry.key, queue, deployment, now)
         self._serve(entry, queue, dsn, deployment)
         view = self._databases.view(entry.key)
         return Observed(
@@ -146,11 +146,11 @@ class Observer:
     # --- parts -----------------------------------------------------------------------------
 
     async def _read_secrets(
-        self, key: QueueKey, queue: Queue, now: datetime
+        self, key: QueueKey, queue: Queue, deployment: DeploymentView | None, now: datetime
     ) -> tuple[Secrets, Dsn | None]:
         """Return what the three references lead to, and what the operator connects with."""
         database = queue.spec.database
-        not_before = self._doubted_since(self._databases.view(key), now)
+        not_before = self._doubted_since(self._databases.view(key), deployment, now)
         known: dict[SecretKey, tuple[SecretView, Dsn | None]] = {}
         refs = (database.connection_secret_ref, database.migration_secret, database.monitor_secret)
         for ref in refs:
@@ -161,10 +161,16 @@ class Observer:
             connection=connection[0], migration=migration[0], monitor=monitor[0]
         ), monitor[1]
 
-    def _doubted_since(self, view: DatabaseView | None, now: datetime) -> float | None:
-        """Return since when an address or password may not be right any more, by our clock."""
+    def _doubted_since(
+        self, view: DatabaseView | None, deployment: DeploymentView | None, now: datetime
+    ) -> float | None:
+        """Return since when an address or password may not be right any more, by our clock.
+
+        Workers that are not ready may have one that is refused, though our session goes on.
+        """
         if view is None or view.problem is None:
-            return None
+            lacks = deployment is not None and deployment.ready < deployment.replicas
+            return self._clock() - DOUBT.total_seconds() if lacks else None
         failed_at = self._clock() - (now - view.at).total_seconds()
         if view.problem is DatabaseProblem.AUTHENTICATION_FAILED:
             return failed_at

@@ -1,6 +1,8 @@
 """P47: passwords with special characters reach the server whole; a rotated Secret is used."""
 
+import asyncio
 import base64
+import json
 import secrets
 from datetime import timedelta
 from urllib.parse import quote
@@ -8,7 +10,9 @@ from urllib.parse import quote
 import pytest
 
 from awa_operator.dsn import Dsn, DsnProblem, read_dsn
+from awa_operator.labels import SECRET_HASH
 from awa_operator.observed import DatabaseProblem, SecretState
+from support.operating import Site
 from support.waiting import eventually
 from support.watched import served, sessions_of, watching
 
@@ -96,3 +100,25 @@ async def test_a_rotated_password_is_used_as_soon_as_the_secret_is_read(server):
         watched.serve("a", served(new, **rarely))
         await watched.sees("a", lambda view: view.is_reachable, timedelta(seconds=10))
         await eventually(lambda: sessions_of(server) == 1)
+
+
+async def test_p47_workers_that_are_not_ready_get_a_rotated_secret_though_our_session_goes_on(
+    site: Site, database
+):
+    await asyncio.to_thread(site.secret, database)
+    await site.start().until_leads()
+    await asyncio.to_thread(site.queue, replicas=1)
+    before = (await site.until_deployed())["spec"]["template"]["metadata"]["annotations"]
+    await site.until(lambda: site.condition("DatabaseReachable").get("status") == "True")
+    rotated = base64.b64encode(f"{database.dsn}?application_name=new".encode()).decode()
+    patch = json.dumps({"data": {"url": rotated}})
+    await asyncio.to_thread(site.namespace.kubectl, "patch", "secret", "db", "-p", patch)
+
+    def has_moved() -> bool:
+        site.namespace.kubectl(
+            "delete", "pods", "--all", "--wait=false"
+        )  # so that something happens
+        template = site.get("deployment", "mail-worker")["spec"]["template"]
+        return template["metadata"]["annotations"][SECRET_HASH] != before[SECRET_HASH]
+
+    await site.until(has_moved, timedelta(seconds=20), "the template to name the new Secret")
