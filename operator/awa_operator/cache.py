@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from awa.manifest import ConditionType, Queue, QueueStatus
-from awa.manifest.loading import parse_queue
+from awa.manifest.loading import parse_stored_queue
 from awa.manifest.problems import ManifestError
 from awa_operator import labels, names
 from awa_operator.conditions import find_condition
@@ -318,7 +318,7 @@ def read_queue(body: Object) -> QueueEntry:
     queue: Queue | None = None
     problems: tuple[str, ...] = ()
     try:
-        queue = parse_queue({**body, "metadata": meta})
+        queue = parse_stored_queue({**body, "metadata": meta})
     except ManifestError as error:
         problems = tuple(
             f"{problem.path}: {problem.message}" if problem.path else problem.message

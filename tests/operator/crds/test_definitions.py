@@ -65,6 +65,20 @@ def older(*removed: str) -> dict[str, Any]:
     return definition
 
 
+def later(*added: str) -> dict[str, Any]:
+    """Return the definition with more fields that have defaults, as a later release has it."""
+    definition = copy.deepcopy(crd())
+    (version,) = definition["spec"]["versions"]
+    for path in added:
+        here = version["schema"]["openAPIV3Schema"]
+        *parents, last = path.split(".")
+        for step in parents:
+            here = here["properties"][step]
+        assert last not in here["properties"]
+        here["properties"][last] = {"type": "string", "default": "new"}
+    return definition
+
+
 def lacking(cluster: Cluster) -> list[str] | None:
     """Return what the published schema lacks, None while there is none: it follows in moments."""
     path = "/openapi/v3/apis/awa.dev/v1alpha1"
@@ -119,6 +133,34 @@ async def test_p41_an_operator_with_an_old_definition_works_and_says_what_is_mis
         assert operator.health() == 200
     finally:
         operator.stop()
+
+
+async def test_an_operator_with_a_later_definition_reads_what_it_knows(
+    without_definition, database, tmp_path
+):
+    """As after `helm rollback`: every Queue shows defaults that this release does not know."""
+    cluster = without_definition
+    added = ("spec.later", "spec.database.connectionSecretRef.later", "spec.worker.later")
+    install(cluster, later(*added, "status.later", "status.database.later"))
+    namespace = Namespace(cluster, "default")
+    grant(namespace)
+    site = Site(namespace, tmp_path, [])
+    site.secret(database)
+    operator = await site.start().until_leads()
+    try:
+        site.queue()
+        await site.until_deployed()
+        await eventually(lambda: site.condition("Reconciling"), LIMIT)
+        site.queue(worker={"concurrency": 3})
+        found = await site.until_status()
+        assert found["spec"]["later"] == found["spec"]["worker"]["later"] == "new"
+        assert found["spec"]["database"]["connectionSecretRef"]["later"] == "new"
+        assert found["status"]["later"] == found["status"]["database"]["later"] == "new"
+        assert site.condition("Stalled")["status"] == "False"
+        assert site.condition("SchemaMigrated")["status"] == "True"
+    finally:
+        operator.stop()
+        namespace.kubectl("delete", "jobq/mail", "secret/db")
 
 
 def test_a_queue_outlives_the_upgrade_of_its_definition(without_definition):

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from awa.manifest import ManifestError, load_queue, parse_queue
+from awa.manifest import ManifestError, load_queue, parse_queue, parse_stored_queue
 from awa.manifest.tree import walk
 
 
@@ -45,6 +45,28 @@ def test_an_unknown_field_is_refused_in_every_object(complete):
         [problem] = caught.value.problems
         assert problem.path.endswith("zzz")
         assert problem.message.startswith("unknown field; known are ")
+
+
+def test_what_an_api_server_stored_is_read_without_fields_of_a_later_release(complete):
+    condition = {
+        "type": "Ready", "status": "True", "reason": "Settled",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    complete["status"] = {"database": {"identity": "0123"}, "conditions": [condition]}
+    later = copy.deepcopy(complete)
+    for place in [path for path in objects(later) if not set(path) & set(FREE)]:
+        target = later
+        for step in place:
+            target = target[step]
+        target["zzz"] = {"yyy": 1}
+    assert parse_stored_queue(later) == parse_queue(complete)
+
+
+def test_what_an_api_server_stored_still_has_to_hold(manifest):
+    with pytest.raises(ManifestError) as caught:
+        parse_stored_queue(manifest({"spec.zzz": 1, "spec.scaling.minReplicas": 11}))
+    [problem] = caught.value.problems
+    assert problem.path == "spec.scaling.minReplicas"
 
 
 @pytest.mark.parametrize(

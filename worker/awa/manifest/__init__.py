@@ -4,7 +4,7 @@ The same manifest is read by `awa up` and, through the API server, by the operat
 imports nothing of Awa but the scaling planner, and no driver.
 """
 
-from awa.manifest.loading import load_queue, load_queues, parse_queue
+from awa.manifest.loading import load_queue, load_queues, parse_queue, parse_stored_queue
 from awa.manifest.local import (
     LocalView,
     NotApplied,
@@ -40,6 +40,7 @@ __all__ = [
     "local_view",
     "not_applicable_locally",
     "parse_queue",
+    "parse_stored_queue",
     "scaling_spec",
     "worker_environment",
 ]

@@ -1,6 +1,7 @@
 """Read a manifest: text or file in, `Queue` out, or one error that lists all that is wrong."""
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -58,12 +59,26 @@ def load_queues(text_or_path: str | Path) -> list[Queue]:
 
 
 def parse_queue(resource: object) -> Queue:
-    """Return the Queue that a resource of the API server is, as plain JSON values.
+    """Return the Queue that plain JSON values are.
 
     Raises ManifestError; its problems have paths and no lines.
     """
+    return _parsed(resource, "forbid")
+
+
+def parse_stored_queue(resource: object) -> Queue:
+    """Return the Queue that an API server stored, as plain JSON values.
+
+    The server refused what its definition does not know. That definition may be of a later release,
+    which fills in fields that this one does not know: they are left out.
+    Raises ManifestError as `parse_queue` does.
+    """
+    return _parsed(resource, "ignore")
+
+
+def _parsed(resource: object, unknown: Literal["forbid", "ignore"]) -> Queue:
     try:
-        return Queue.model_validate(resource)
+        return Queue.model_validate(resource, extra=unknown)
     except ValidationError as error:
         raise ManifestError(KIND, problems_of(error)) from None
 
