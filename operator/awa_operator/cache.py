@@ -25,12 +25,12 @@ from awa_operator.resources import (
     PODS,
     QUEUES,
     WATCHED,
+    Ref,
     Resource,
 )
+from awa_operator.scaler_traces import ScalerTraces, replica_owners
 
 type Object = Mapping[str, Any]
-type Ref = tuple[str, str]
-"""Namespace and name of an object."""
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -111,6 +111,7 @@ class Cache:
         self._pods_of_job: dict[Ref, set[Ref]] = {}
         self._jobs_of_identity: dict[tuple[str, str], set[Ref]] = {}
         self._scalers_of_queue: dict[QueueKey, set[Ref]] = {}
+        self._traces = ScalerTraces()
 
     # --- what is known ---------------------------------------------------------------------
 
@@ -148,8 +149,11 @@ class Cache:
         return len(self._pods_of_queue.get(key, ()))
 
     def scaler_of_queue(self, key: QueueKey) -> str | None:
-        """Return the name of a HorizontalPodAutoscaler that targets the Deployment of a Queue."""
-        return next((name for _, name in sorted(self._scalers_of_queue.get(key, ()))), None)
+        """Return who besides us sets the replica count of a Queue's Deployment all the time."""
+        listed = sorted(self._scalers_of_queue.get(key, ()))
+        if listed:
+            return f"HorizontalPodAutoscaler {listed[0][1]}"
+        return self._traces.scaler((key[0], names.worker_name(key[1])))
 
     def replicas_of_queue(self, key: QueueKey) -> int:
         """Return how many workers the Deployment of a Queue asks for, 0 without one."""
@@ -181,6 +185,8 @@ class Cache:
             self._unindex(resource, ref, known)
         kept = _keep(resource, body)
         store.objects[ref] = kept
+        if resource is DEPLOYMENTS:
+            self._traces.saw(ref, body)
         for index, place in self._places(resource, ref, kept):
             index.setdefault(place, set()).add(ref)
         self._tell(resource, ref, kept)
@@ -194,6 +200,8 @@ class Cache:
     def listing(self, resource: Resource) -> None:
         """Remember from now on what goes: a list is being made that may still show it."""
         self._stores[resource].gone = {}
+        if resource is AUTOSCALERS:
+            self._traces.asking()
 
     def listed(self, resource: Resource) -> None:
         """End what `listing` began, without taking in the list."""
@@ -219,6 +227,8 @@ class Cache:
             if version_number(known.version) <= version_number(version):
                 self._drop(resource, ref, known.uid, known.version)
                 changed.append(ref)
+        if resource is AUTOSCALERS:
+            self._hear_of_scalers(within)
         return changed
 
     # --- changes and who is told -------------------------------------------------------------
@@ -232,6 +242,8 @@ class Cache:
         if known is None or (known.uid != uid and is_newer(known.version, version)):
             return False
         del store.objects[ref]
+        if resource is DEPLOYMENTS:
+            self._traces.forget(ref)
         if resource is QUEUES:
             self._drop_queue(ref)
             return True
@@ -240,6 +252,11 @@ class Cache:
         if resource is PODS and known.labels.get(labels.COMPONENT) == labels.WORKER:
             self._tell_who_waits_for_pods(ref[0], known.labels.get(labels.QUEUE, ""))
         return True
+
+    def _hear_of_scalers(self, within: str | None) -> None:
+        """Tell of each Queue whose Deployment a list of the autoscalers says more of."""
+        for ref in list(self._traces.answered(within)):
+            self._tell(DEPLOYMENTS, ref, self._stores[DEPLOYMENTS].objects[ref])
 
     def _put_queue(self, store: _Store, ref: Ref, body: Object) -> None:
         entry, before = read_queue(body), self._queues.get(ref)
@@ -351,10 +368,9 @@ def _status_of(queue: Queue | None, body: Object) -> QueueStatus:
 def _keep(resource: Resource, body: Object) -> _Kept:
     """Return what is kept of an object: all that decisions look at, and little more."""
     meta = dict(body["metadata"])
-    fields = meta.pop("managedFields", None)
-    if resource is DEPLOYMENTS and fields:
+    if meta.pop("managedFields", None) and resource is DEPLOYMENTS:
         meta["managedFields"] = [
-            {"manager": one.get("manager", "")} for one in fields if _owns_replicas(one)
+            {"manager": one.get("manager", "")} for one in replica_owners(body)
         ]
     kept = {**body, "metadata": meta}
     marks = dict(meta.get("labels") or {})
@@ -383,11 +399,6 @@ def _scaled_queue(body: Object) -> dict[str, str]:
         return {}
     name, ending = str(target.get("name", "")), names.worker_name("")
     return {labels.QUEUE: name.removesuffix(ending)} if name.endswith(ending) else {}
-
-
-def _owns_replicas(fields: Object) -> bool:
-    owned = fields.get("fieldsV1") or {}
-    return "f:replicas" in (owned.get("f:spec") or {}) and fields.get("subresource") != "status"
 
 
 def _discard(index: dict[Any, set[Ref]], place: Any, ref: Ref) -> None:

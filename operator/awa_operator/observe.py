@@ -35,13 +35,7 @@ from awa_operator.observed import (
 )
 from awa_operator.resources import BUDGETS, DEPLOYMENTS, NETWORK_POLICIES, POD_MONITORS, PODS
 from awa_operator.secret_reader import SecretReader
-from awa_operator.views import (
-    deployment_view,
-    foreign_scaler,
-    is_pod_over,
-    job_view,
-    satellite_view,
-)
+from awa_operator.views import deployment_view, is_pod_over, job_view, satellite_view
 
 NEWCOMER = timedelta(seconds=10)
 """A worker that started less long ago may be known before its pod is."""
@@ -119,7 +113,7 @@ class Observer:
             siblings=self._siblings(entry),
             signals=self._databases.signals(entry.key),
             history=memory.history or _remembered(entry),
-            foreign_scaler=self._foreign_scaler(entry.key),
+            foreign_scaler=self._cache.scaler_of_queue(entry.key),
             satellites=self._satellites(entry),
             template_check=memory.template_check,
             job_refusal=memory.job_refusal,
@@ -207,12 +201,6 @@ class Observer:
             return None
         pods = self._cache.pods_of_queue(entry.key)
         return deployment_view(body, entry.uid, pods, memory.applied_generation)
-
-    def _foreign_scaler(self, key: QueueKey) -> str | None:
-        if (scaler := self._cache.scaler_of_queue(key)) is not None:
-            return f"HorizontalPodAutoscaler {scaler}"
-        body = self._cache.find(DEPLOYMENTS, key[0], names.worker_name(key[1]))
-        return None if body is None else foreign_scaler(body)
 
     def _pods_of(self, job: Object) -> list[Object]:
         meta = job["metadata"]

@@ -5,6 +5,9 @@ from urllib.parse import quote
 
 from awa.manifest import GROUP, VERSION
 
+type Ref = tuple[str, str]
+"""Namespace and name of an object."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resource:

@@ -21,7 +21,6 @@ _IMAGE_PULL = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 )
 _CONFIG = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
-_FOREIGN_SCALERS = {"kube-controller-manager": "a HorizontalPodAutoscaler", "keda": "KEDA"}
 _LONGEST_MESSAGE = 1024
 
 
@@ -69,15 +68,6 @@ def deployment_view(
         applied_generation=applied_generation,
         pod_problem=_refused(conditions) or pod_problem(pods),
     )
-
-
-def foreign_scaler(body: Object) -> str | None:
-    """Return who besides us sets the Deployment's replica count all the time, if anybody does."""
-    for one in body["metadata"].get("managedFields") or ():
-        for manager, name in _FOREIGN_SCALERS.items():
-            if str(one["manager"]).startswith(manager):
-                return name
-    return None
 
 
 def job_view(body: Object, identity: str, pods: Iterable[Object]) -> JobView:

@@ -1,10 +1,26 @@
 """P35: one writer of the replica count."""
 
+import asyncio
+from datetime import timedelta
+
+import pytest
+
 from awa.manifest import ConditionType
 from awa.scaling import Signals
 from awa_operator.conditions import Reason
+from support.operating import Site
 from support.planning.stories import SCALING, count
 from support.planning.world import World
+
+POLICY = {"type": "Pods", "value": 10, "periodSeconds": 1}
+AUTOSCALER = {
+    "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "by-cpu"},
+    "spec": {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "mail-worker"},
+        "minReplicas": 3, "maxReplicas": 5,
+    },
+}  # fmt: skip
 
 
 def test_p35_an_external_count_survives_a_new_image(ready_world: World):
@@ -74,3 +90,31 @@ def test_p35_a_template_that_is_applied_never_resets_the_count():
         world.reconcile()
         assert count(world) == 4
     assert "args" in live.template["spec"]["containers"][0]
+
+
+@pytest.mark.timeout(300)
+async def test_p35_scaling_goes_on_when_a_scaler_of_the_deployment_is_removed(site: Site, database):
+    at_once = {"stabilizationWindowSeconds": 0, "policies": [POLICY]}
+    native = {
+        "mode": "Native", "minReplicas": 1, "maxReplicas": 5, "targetJobsPerReplica": 1,
+        "pollIntervalSeconds": 1, "behavior": {"scaleDown": at_once},
+    }  # fmt: skip
+    await asyncio.to_thread(site.secret, database)
+    await site.start(AUDIT_SECONDS="1", AUDIT_GRACE_SECONDS="1").until_leads()
+    await asyncio.to_thread(site.queue, replicas=None, scaling=native)
+    await site.until_deployed()
+    await asyncio.to_thread(site.namespace.apply, AUTOSCALER)
+
+    def replicas() -> int:
+        return site.get("deployment", "mail-worker")["spec"]["replicas"]
+
+    def reason() -> str:
+        return site.condition("ScalingActive").get("reason", "")
+
+    limit = timedelta(seconds=90)
+    await site.until(lambda: replicas() == 3 and reason() == "ConflictingScaler", limit)
+    named = "HorizontalPodAutoscaler by-cpu"
+    await site.until(lambda: named in site.condition("ScalingActive")["message"], what="its name")
+    await asyncio.to_thread(site.namespace.kubectl, "delete", "hpa/by-cpu")
+    await site.until(lambda: reason() == "Scaling", what="the conflict ends")
+    await site.until(lambda: replicas() == 1, what="the planner decides again")

@@ -223,9 +223,52 @@ def test_an_autoscaler_of_a_queues_deployment_is_known_by_the_queue(heard):
     target = {"kind": "Deployment", "name": "mail-worker"}
     body = {"metadata": meta("by-cpu", 2), "spec": {"scaleTargetRef": target}}
     heard.cache.put(AUTOSCALERS, body)
-    assert heard.cache.scaler_of_queue(("ns", "mail")) == "by-cpu"
+    assert heard.cache.scaler_of_queue(("ns", "mail")) == "HorizontalPodAutoscaler by-cpu"
     of_queue = {"kind": "Queue", "name": "mail"}
     heard.cache.put(
         AUTOSCALERS, {"metadata": meta("by-cpu", 3), "spec": {"scaleTargetRef": of_queue}}
     )
     assert heard.cache.scaler_of_queue(("ns", "mail")) is None
+
+
+def scaled_by(manager: str, version: int = 2, time: str = "2026-01-01T10:00:00Z") -> dict[str, Any]:
+    """Return a Deployment whose count somebody has set."""
+    fields = [{"manager": manager, "time": time, "fieldsV1": {"f:spec": {"f:replicas": {}}}}]
+    marks = labels.worker_labels("mail")
+    return {"metadata": meta("mail-worker", version, labels=marks, managedFields=fields)}
+
+
+@pytest.mark.parametrize(
+    ("manager", "name"),
+    [
+        ("kube-controller-manager", "a HorizontalPodAutoscaler"),
+        ("keda", "KEDA"),
+        ("kubectl", None),
+        ("awa-operator/scale", None),
+    ],
+)
+def test_only_those_who_set_replicas_all_the_time_are_foreign_scalers(heard, manager, name):
+    heard.cache.put(DEPLOYMENTS, scaled_by(manager))
+    assert heard.cache.scaler_of_queue(("ns", "mail")) == name
+
+
+def test_a_trace_of_a_scaler_counts_until_a_later_list_of_the_autoscalers(heard):
+    key = ("ns", "mail")
+    heard.cache.listing(AUTOSCALERS)
+    heard.cache.put(DEPLOYMENTS, scaled_by("kube-controller-manager"))
+    heard.cache.take_list(AUTOSCALERS, [], "9", None)
+    assert heard.cache.scaler_of_queue(key), "the list may be of before"
+    heard.cache.listing(AUTOSCALERS)
+    assert heard.cache.scaler_of_queue(key), "it may fail"
+    heard.forget()
+    heard.cache.take_list(AUTOSCALERS, [], "9", "elsewhere")
+    assert heard.cache.scaler_of_queue(key)
+    heard.cache.take_list(AUTOSCALERS, [], "9", "ns")
+    assert heard.cache.scaler_of_queue(key) is None
+    assert heard.changed == [key]
+    heard.cache.put(DEPLOYMENTS, scaled_by("kube-controller-manager", 3))
+    assert heard.cache.scaler_of_queue(key) is None, "it is the same trace"
+    heard.cache.put(
+        DEPLOYMENTS, scaled_by("kube-controller-manager", 4, time="2026-01-01T10:00:01Z")
+    )
+    assert heard.cache.scaler_of_queue(key) == "a HorizontalPodAutoscaler"

@@ -9,7 +9,6 @@ from awa_operator import labels
 from awa_operator.observed import JobPhase
 from awa_operator.views import (
     deployment_view,
-    foreign_scaler,
     is_pod_over,
     job_pod_view,
     job_view,
@@ -179,16 +178,3 @@ def test_a_replica_set_that_may_not_create_pods_is_the_problem():
     refused = {**condition("ReplicaFailure", "FailedCreate"), "message": "exceeded quota"}
     body["status"]["conditions"].append(refused)
     assert deployment_view(body, "q", (), None).pod_problem.reason == "Refused"
-
-
-@pytest.mark.parametrize(
-    ("manager", "name"),
-    [
-        ("kube-controller-manager", "a HorizontalPodAutoscaler"),
-        ("keda", "KEDA"),
-        ("kubectl", None),
-        ("awa-operator/scale", None),
-    ],
-)
-def test_only_those_who_set_replicas_all_the_time_are_foreign_scalers(manager, name):
-    assert foreign_scaler(deployment(managedFields=[{"manager": manager}])) == name
