@@ -1,7 +1,8 @@
 """What reconciling needs of the databases; `poller` does it.
 
-A database is known by its identity, a hash of the reference to it. All Queues of one identity share
-one connection. Nothing here waits for a database except `mark_dead` and `costs`, which have limits.
+A database is known by its identity, a hash of the reference to it. All Queues of one identity that
+name the same monitor Secret share one connection. Nothing here waits for a database except
+`mark_dead` and `costs`, which have limits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,26 +15,35 @@ from awa_operator.observed import DatabaseView, SignalsView
 
 type QueueKey = tuple[str, str]
 """Namespace and name of a Queue."""
+type Way = tuple[str, str]
+"""Identity of a database, and by which Secret it is connected to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
     """What a Queue wants of its database.
 
-    `dsn` is of the monitor Secret. `is_waiting`: the workers' count is zero, so a notification of
-    the database should wake the Queue at once. `poll_interval` is how often signals are read.
-    `owner` is the Queue's uid, which its workers name as `AWA_POD_OWNER`: only they are looked at,
-    as other clusters may have workers in the same database.
+    `monitor` is the reference to the monitor Secret, and `dsn` what that holds. `is_waiting`: the
+    workers' count is zero, so a notification of the database should wake the Queue at once.
+    `poll_interval` is how often signals are read. `owner` is the Queue's uid, which its workers
+    name as `AWA_POD_OWNER`: only they are looked at, as other clusters may have workers in the
+    same database.
     """
 
     identity: str
     schema: str
+    monitor: str
     dsn: Dsn
     queue_name: str
     poll_interval: timedelta
     wants_signals: bool
     is_waiting: bool
     owner: str = ""
+
+    @property
+    def way(self) -> Way:
+        """What Queues that share one connection have in common."""
+        return self.identity, self.monitor
 
 
 @dataclass(frozen=True, slots=True)

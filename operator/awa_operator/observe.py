@@ -177,7 +177,7 @@ class Observer:
         if dsn is None or entry.identity is None:
             self._databases.serve(entry.key, None)
             return
-        scaling = queue.spec.scaling
+        scaling, monitor = queue.spec.scaling, queue.spec.database.monitor_secret
         replicas = deployment.replicas if deployment is not None else 0
         # What is logged of a database that several Queues share is about none of them.
         contextvars.Context().run(
@@ -186,6 +186,7 @@ class Observer:
             Served(
                 identity=entry.identity,
                 schema=queue.spec.database.schema_name,
+                monitor=f"{monitor.name}/{monitor.key}",
                 dsn=dsn,
                 queue_name=queue.queue_name,
                 poll_interval=timedelta(seconds=scaling.poll_interval_seconds),

@@ -1,7 +1,8 @@
 """Looks at every database that a Queue is served from, each in its own rhythm.
 
 A database has one task and at most one session, whatever the number of its Queues; the session ends
-with the last of them. What does not answer costs its own task a few seconds and nobody else
+with the last of them. Queues that name another monitor Secret have their own, as one that is wrong
+must not hurt the others. What does not answer costs its own task a few seconds and nobody else
 anything: sessions that work wait for no one, and those that must be opened share places, the
 failing ones apart from the rest.
 """
@@ -15,7 +16,7 @@ from typing import Self
 from awa_operator.database import Session
 from awa_operator.database_faults import DatabaseFault
 from awa_operator.database_watch import DatabaseWatch, Places, PollNotes
-from awa_operator.databases import LiveWorker, QueueKey, Served
+from awa_operator.databases import LiveWorker, QueueKey, Served, Way
 from awa_operator.observed import DatabaseProblem, DatabaseView, SignalsView
 
 log = logging.getLogger(__name__)
@@ -37,8 +38,8 @@ class Poller:
         self._changed = changed
         self._notes = notes
         self._places = Places.make()
-        self._watches: dict[str, DatabaseWatch] = {}
-        self._identities: dict[QueueKey, str] = {}
+        self._watches: dict[Way, DatabaseWatch] = {}
+        self._ways: dict[QueueKey, Way] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -54,20 +55,20 @@ class Poller:
 
     def serve(self, key: QueueKey, served: Served | None) -> None:
         """Serve a Queue as described from now on; not at all with None."""
-        before = self._identities.get(key)
-        if before is not None and (served is None or served.identity != before):
-            del self._identities[key]
+        before = self._ways.get(key)
+        if before is not None and (served is None or served.way != before):
+            del self._ways[key]
             watch = self._watches[before]
             watch.drop(key)
             if not watch.serves:
                 del self._watches[before]
-                ending = asyncio.create_task(watch.stop(), name=f"close database {before}")
+                ending = asyncio.create_task(watch.stop(), name=f"close database {before[0]}")
                 self._ending.add(ending)
                 ending.add_done_callback(self._ending.discard)
         if served is None:
             return
-        watch = self._watches.get(served.identity) or self._start(served)
-        self._identities[key] = served.identity
+        watch = self._watches.get(served.way) or self._start(served)
+        self._ways[key] = served.way
         watch.take(key, served)
 
     def view(self, key: QueueKey) -> DatabaseView | None:
@@ -119,18 +120,19 @@ class Poller:
         """Close every session. Safe to repeat."""
         watches = list(self._watches.values())
         self._watches.clear()
-        self._identities.clear()
+        self._ways.clear()
         await asyncio.gather(*(watch.stop() for watch in watches), *self._ending)
 
     def _start(self, served: Served) -> DatabaseWatch:
         watch = DatabaseWatch(
             served.identity, served.schema, self._places, self._changed, self._notes
         )
-        self._watches[served.identity] = watch
+        self._watches[served.way] = watch
         return watch
 
     def _watch_of(self, key: QueueKey) -> DatabaseWatch | None:
-        return self._watches.get(self._identities.get(key, ""))
+        way = self._ways.get(key)
+        return None if way is None else self._watches.get(way)
 
     def _session_of(self, key: QueueKey) -> Session:
         watch = self._watch_of(key)

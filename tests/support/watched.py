@@ -22,7 +22,7 @@ OWNER = "0b3f9f6e-0000-4000-8000-000000000001"
 def served(dsn: str, queue: str = "q", **changes: object) -> Served:
     """Return what a Queue wants; databases with the same address have the same identity."""
     wanted: dict[str, object] = {
-        "identity": dsn, "schema": "awa", "dsn": Dsn(dsn), "queue_name": queue,
+        "identity": dsn, "schema": "awa", "monitor": "db/url", "dsn": Dsn(dsn), "queue_name": queue,
         "poll_interval": timedelta(milliseconds=300), "wants_signals": True, "is_waiting": False,
         "owner": OWNER,
     }  # fmt: skip

@@ -205,6 +205,22 @@ async def test_another_connection_string_is_used_at_once(
     await eventually(lambda: sessions_of(old.server, old) == 0, 2 * SECOND)
 
 
+async def test_a_wrong_monitor_secret_of_one_queue_disturbs_no_other(watched, engine):
+    right, problem = engine.database.dsn, Problem.CONNECTION_REFUSED
+    watched.serve("b", served(right, "b", identity="one"))
+    watched.serve("c", served(right, "c", identity="one"))
+    await watched.reads("c")
+    before = await watched.sees("b", lambda view: view.is_reachable)
+    wrong = "postgresql://app@127.0.0.1:1/app"
+    watched.serve("a", served(wrong, "a", identity="one", monitor="wrong/url"))
+    await watched.sees("a", lambda view: view.problem is problem and view.failures == 2)
+    await watched.looks_again("one", 5)
+    for name in "bc":
+        view = watched.view(name)
+        assert (view.problem, view.reachable_since) == (None, before.reachable_since)
+    assert watched.poller.sessions == sessions_of(engine.database.server, engine.database) == 1
+
+
 async def test_the_first_job_of_a_queue_without_workers_is_told_at_once(watched, engine):
     rarely = timedelta(seconds=50)
     watched.serve("a", served(engine.database.dsn, poll_interval=rarely, is_waiting=True))

@@ -122,6 +122,33 @@ async def test_a_database_that_refuses_or_is_not_there_is_said(street: Street):
     assert street.is_undisturbed()
 
 
+async def test_a_monitor_secret_that_leads_nowhere_disturbs_no_other_queue_of_its_database(
+    street: Street,
+):
+    def sessions() -> list[Any]:
+        asked = "select pid, backend_start from pg_stat_activity where datname = %s"
+        with street.database.server.admin() as admin:
+            of_operator = f"{asked} and application_name = 'awa operator'"
+            return list(admin.execute(of_operator, [street.database.name]).fetchall())
+
+    await street.begin()
+    before, session = street.site.condition("DatabaseReachable", "healthy"), sessions()
+    assert len(session) == 1
+    nowhere = "postgresql://app:hunter2@127.0.0.1:1/app"
+    await asyncio.to_thread(street.put_secret, "wrong", nowhere)
+    await asyncio.to_thread(
+        street.site.queue, "bad", database={"monitorSecretRef": {"name": "wrong"}}
+    )
+    await street.says("DatabaseReachable", "ConnectionRefused")
+    await asyncio.to_thread(street.site.queue, "beside", replicas=0)
+    await street.site.until(
+        lambda: street.site.condition("DatabaseReachable", "beside").get("status") == "True", SOON
+    )
+    assert street.site.condition("DatabaseReachable", "healthy") == before
+    assert sessions() == session
+    assert street.is_undisturbed()
+
+
 async def test_a_secret_that_may_not_be_read_is_said(street: Street):
     await street.begin()
     await asyncio.to_thread(_forbid_secrets_but, street.site, "db")
