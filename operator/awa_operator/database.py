@@ -105,7 +105,7 @@ class Session:
                 server_settings={"application_name": APPLICATION_NAME},
             )
         except _DRIVER_ERRORS as error:
-            fault = connect_fault(error)
+            fault = connect_fault(error, dsn)
         else:
             session = cls(connection, queries, schema)
             connection.add_termination_listener(lambda _: session.on_end())

@@ -6,6 +6,7 @@ it may quote the connection string, the role or the address.
 
 import ssl
 
+from awa_operator.dsn import Dsn, unreadable_file
 from awa_operator.errors import OperatorError
 from awa_operator.observed import DatabaseProblem as Problem
 
@@ -19,16 +20,12 @@ class DatabaseFault(OperatorError):
         self.message = message
 
 
-def connect_fault(error: Exception) -> DatabaseFault:
+def connect_fault(error: Exception, dsn: Dsn) -> DatabaseFault:
     """Return what came instead of a connection, in our words."""
     state = getattr(error, "sqlstate", None)
-    if isinstance(error, ssl.SSLError) or "rejected SSL" in str(error):
-        text = "TLS with the server failed; check sslmode, sslrootcert and the server's certificate"
-        return DatabaseFault(Problem.TLS_FAILED, text)
     if isinstance(error, TimeoutError):
         return DatabaseFault(Problem.TIMEOUT, "the server did not answer within 3 seconds")
-    if isinstance(error, FileNotFoundError | PermissionError):
-        text = "the connection string names a file that the operator does not have, as sslrootcert"
+    if (text := _tls_words(error, dsn)) is not None:
         return DatabaseFault(Problem.TLS_FAILED, text)
     if isinstance(error, OSError):
         return DatabaseFault(Problem.CONNECTION_REFUSED, _os_words(error))
@@ -44,6 +41,24 @@ def statement_fault(error: Exception) -> DatabaseFault:
     if state is None:
         return DatabaseFault(Problem.CONNECTION_REFUSED, "the connection was lost")
     return _state_fault(state)
+
+
+def _tls_words(error: Exception, dsn: Dsn) -> str | None:
+    """Return what is wrong about TLS, None if something else is."""
+    is_tls = isinstance(error, ssl.SSLError) or "rejected SSL" in str(error)
+    if is_tls or isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+        file = unreadable_file(dsn)
+        if file is not None:
+            return (
+                f"the connection string names a file that the operator cannot read: {file}; mount "
+                "it in the operator too (volumes and volumeMounts of its chart), or let "
+                "monitorSecretRef name another"
+            )
+    if is_tls:
+        return "TLS with the server failed; check sslmode, sslrootcert and the server's certificate"
+    if "root certificate file" in str(error):
+        return "sslmode asks for a trusted certificate and the connection string has no sslrootcert"
+    return None
 
 
 def _state_fault(state: str) -> DatabaseFault:

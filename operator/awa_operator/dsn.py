@@ -4,17 +4,18 @@ What a connection string means is the driver's business. This module looks only 
 would read as something else than was meant (a password that is not percent-encoded ends the host
 name somewhere else), so that nobody's password is sent to a host that it names by accident.
 
-Nothing here ever shows a value: messages name Secrets, keys and option names.
+Nothing here ever shows a value: messages name Secrets, keys, option names, and files of TLS.
 """
 
 import base64
 import binascii
 import hashlib
 import hmac
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from awa_operator.observed import SecretState
 
@@ -22,6 +23,8 @@ _SCHEMES = ("postgresql", "postgres")
 _ENCODE = "write @ as %40, # as %23, % as %25, / as %2F, ? as %3F and : as %3A in it"
 _READS_FILES = ("passfile", "service", "servicefile")
 """Options that would have the driver read connection data from the operator's own file system."""
+_TLS_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+_LONGEST_PATH = 300
 _LONGEST_BYTES = 16 * 1024
 _SHOWN_KEYS = 10
 # Fingerprints are compared within one process only, so nobody can try passwords against one.
@@ -91,6 +94,24 @@ def parse_dsn(text: str, where: str = "the connection string") -> Dsn | DsnProbl
     except ValueError:
         problem = f"cannot be read; if the password has special characters, {_ENCODE}"
     return Dsn(text) if problem is None else _invalid(where, problem)
+
+
+def unreadable_file(dsn: Dsn) -> str | None:
+    """Return in words which file of TLS the connection string names and this process cannot read.
+
+    A path that is too long, or has a password in it, is left out.
+    """
+    parts = urlsplit(dsn.value)
+    options = dict(parse_qsl(parts.query))
+    given = (unquote(parts.password or ""), options.get("password"), options.get("sslpassword"))
+    passwords = [one for one in given if one]
+    for option in _TLS_FILES:
+        path = options.get(option)
+        if not path or (os.path.isfile(path) and os.access(path, os.R_OK)):
+            continue
+        is_shown = len(path) <= _LONGEST_PATH and not any(one in path for one in passwords)
+        return f"{path}, its {option}" if is_shown else f"its {option}"
+    return None
 
 
 def _misread(text: str, parts: SplitResult) -> str | None:

@@ -12,9 +12,11 @@ import pytest
 import yaml
 
 import awa
-from awa.manifest import ConditionType
+from awa.manifest import ConditionType, parse_queue
 from awa_operator.conditions import Reason
 from awa_operator.observed import DatabaseProblem, SecretState
+from awa_operator.render.deployment import render_pod_template
+from awa_operator.render.migration_job import render_migration_job
 from support.charts import CHART, ROOT
 
 GUIDE = ROOT / "docs" / "guides" / "kubernetes.md"
@@ -48,6 +50,25 @@ def test_every_reason_is_explained():
     told = set(re.findall(r"`(\w+)`", " ".join(rows(TROUBLESHOOTING))))
     reasons = {*Reason, *DatabaseProblem, *SecretState} - {SecretState.FOUND}
     assert {reason.value for reason in reasons} == told
+
+
+def test_workers_and_operator_see_the_authority_where_the_address_says(helm):
+    in_queue, in_chart = (yaml.safe_load(text) for text in blocks(SECURITY, "yaml"))
+    (path,) = re.findall(r"sslrootcert=([^`&]+)", SECURITY.read_text())
+    manifest = yaml.safe_load((ROOT / "crds" / "examples" / "smallest.yaml").read_text())
+    manifest["metadata"] |= {"namespace": "jobs", "uid": "u"}
+    manifest["spec"]["worker"] |= in_queue["worker"]
+    queue = parse_queue(manifest)
+    for pod in (
+        helm.template(in_chart).one("Deployment")["spec"]["template"]["spec"],
+        render_migration_job(queue, 1, 1, [queue])["spec"]["template"]["spec"],
+        render_pod_template(queue, None)["spec"],
+    ):
+        (container,) = pod["containers"]
+        (mount,) = [one for one in container["volumeMounts"] if path.startswith(one["mountPath"])]
+        assert mount["readOnly"]
+        (volume,) = [one for one in pod["volumes"] if one["name"] == mount["name"]]
+        assert volume["configMap"] == {"name": "db-authority"}
 
 
 def rows(page: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """Databases that cannot be used: each for its reason, in words that hold no secret."""
 
 import asyncio
+import ssl
 import struct
 from datetime import timedelta
 
@@ -106,6 +107,25 @@ async def test_what_is_no_postgresql_is_not_reachable(watched, impostor):
 async def test_an_option_that_cannot_be_used_is_no_reason_to_show_it(watched, option):
     view = await problem_of(watched, f"postgresql://app:{PASSWORD}@127.0.0.1:1/app?{option}")
     assert view.problem in (Problem.UNREACHABLE, Problem.TLS_FAILED)
+
+
+@pytest.mark.parametrize("option", ["sslrootcert", "sslcrl", "sslcert"])
+async def test_a_file_that_the_operator_lacks_is_named(watched, tmp_path, option):
+    mine = tmp_path / "ca.crt"
+    mine.write_text(ssl.DER_cert_to_PEM_cert(ssl.create_default_context().get_ca_certs(True)[0]))
+    query = f"sslmode=verify-full&sslrootcert={mine}&{option}=/etc/db-authority/it.crt"
+    view = await problem_of(watched, f"postgresql://app:{PASSWORD}@127.0.0.1:1/app?{query}")
+    assert view.problem is Problem.TLS_FAILED
+    assert f"cannot read: /etc/db-authority/it.crt, its {option};" in view.message
+    assert str(mine) not in view.message
+
+
+async def test_an_address_that_trusts_nobody_is_said(watched, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    query = "sslmode=verify-full"
+    view = await problem_of(watched, f"postgresql://app:{PASSWORD}@127.0.0.1:1/app?{query}")
+    assert view.problem is Problem.TLS_FAILED
+    assert "has no sslrootcert" in view.message
 
 
 async def test_a_server_without_tls_is_a_matter_of_tls(watched, database):
