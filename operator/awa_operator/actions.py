@@ -12,6 +12,7 @@ from typing import Any
 
 from awa.manifest import QueueStatus
 from awa.scaling.history import History
+from awa_operator.observed import SatelliteRefusal
 
 MANAGER = "awa-operator"
 """Field manager of Jobs, satellites and status."""
@@ -205,7 +206,8 @@ class Plan:
 
     `status` is the whole new status; it is written when it differs from the old one, after the
     actions. Nothing is done for what `waiting` names. `requeue_after` None: nothing is due, the
-    slow resync is enough. `history` is to be remembered and given back in the next `Observed`.
+    slow resync is enough. `history` and `refusals` are to be remembered and given back in the next
+    `Observed`.
     """
 
     actions: tuple[Action, ...]
@@ -214,3 +216,4 @@ class Plan:
     waiting: tuple[Waiting, ...]
     events: tuple[EmitEvent, ...]
     history: History
+    refusals: tuple[SatelliteRefusal, ...] = ()

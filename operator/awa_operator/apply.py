@@ -42,7 +42,7 @@ from awa_operator.errors import (
 from awa_operator.kube import Kube
 from awa_operator.metrics import Metrics
 from awa_operator.observe import QueueMemory
-from awa_operator.observed import JobRefusal, Observed, TemplateCheck
+from awa_operator.observed import JobRefusal, Observed, SatelliteRefusal, TemplateCheck
 from awa_operator.resources import (
     BUDGETS,
     DEPLOYMENTS,
@@ -50,7 +50,6 @@ from awa_operator.resources import (
     NETWORK_POLICIES,
     POD_MONITORS,
     PODS,
-    Resource,
     resource_of,
 )
 
@@ -96,7 +95,6 @@ class Executor:
         self._databases = databases
         self._metrics = metrics
         self._guard = guard
-        self._unserved: set[str] = set()
         self._ways: Mapping[type, Callable[[Any, Pass], Awaitable[None]]] = {
             CheckTemplate: self._check_template,
             ApplyTemplate: self._apply_template,
@@ -258,28 +256,41 @@ class Executor:
         try:
             body = await self._kube.apply(action.manifest, manager=MANAGER)
         except (ApiGone, ApiForbidden, ApiInvalid) as error:
-            self._cannot(resource, error)
+            self._cannot(resource.kind, this, error)
             return
         self._cache.put(resource, body)
+        self._can(resource.kind, this)
 
     async def _delete_satellite(self, action: DeleteSatellite, this: Pass) -> None:
         resource = _SATELLITES[action.kind]
         await self._guard(f"delete {action.kind} {action.name}")
         try:
             await self._kube.delete(resource, this.key[0], action.name)
-        except ApiForbidden as error:
-            self._cannot(resource, error)
+        except (ApiForbidden, ApiInvalid) as error:
+            self._cannot(action.kind, this, error)
             return
         known = self._cache.find(resource, this.key[0], action.name)
         if known is not None:
             self._cache.drop(resource, known)
+        self._can(action.kind, this)
 
-    def _cannot(self, resource: Resource, error: ApiError) -> None:
-        """Say once that a kind cannot be written; workers do not need it."""
-        self._metrics.degraded.labels(f"cannot write {resource.plural}").set(1)
-        if resource.plural not in self._unserved:
-            self._unserved.add(resource.plural)
-            log.warning("cannot write %s", resource.plural, extra={"error": str(error)})
+    def _cannot(self, kind: str, this: Pass, error: ApiError) -> None:
+        """Remember a refusal; raises LookAgain when the status does not tell of it yet."""
+        message = error.detail or str(error)
+        if isinstance(error, ApiGone):
+            message = f"the API server does not serve {kind}; install its definition first"
+        before = this.memory.satellite_refusals.get(kind)
+        this.memory.satellite_refusals[kind] = SatelliteRefusal(
+            kind=kind, generation=this.observed.generation, at=this.now, message=message
+        )
+        if before is None or before.message != message:
+            log.warning("an object beside the workers was refused", extra={"error": str(error)})
+            raise LookAgain from error
+
+    def _can(self, kind: str, this: Pass) -> None:
+        """Forget a refusal; raises LookAgain when the status still tells of it."""
+        if this.memory.satellite_refusals.pop(kind, None) is not None:
+            raise LookAgain
 
     # --- the database ----------------------------------------------------------------------
 

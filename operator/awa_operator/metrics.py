@@ -138,6 +138,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._declare_process()
         self._declare_databases()
+        self._refused: dict[str, set[tuple[str, str]]] = {}
         self.build_info.labels(__version__).set(1)
         for resource in ("queues", "deployments", "jobs", "poddisruptionbudgets", "pods"):
             self.watch_audit_mismatch.labels(resource)
@@ -182,6 +183,21 @@ class Metrics:
         self.db_connections.labels(identity).set(0 if problem is not None else 1)
         if problem is not None:
             self.db_probe_failures.labels(identity, problem.value).inc()
+
+    def refused(self, queue: tuple[str, str], kinds: Iterable[str]) -> None:
+        """Note which kinds cannot be written for a Queue; the others can."""
+        kinds = set(kinds)
+        for kind in kinds | self._refused.keys():
+            queues = self._refused.setdefault(kind, set())
+            (queues.add if kind in kinds else queues.discard)(queue)
+            self.degraded.labels(f"cannot write {kind}").set(1 if queues else 0)
+
+    def forget_queues(self) -> None:
+        """Tell nothing more of any Queue: another replica acts now."""
+        self.queues.figures.clear()
+        for kind, queues in self._refused.items():
+            queues.clear()
+            self.degraded.labels(f"cannot write {kind}").set(0)
 
     def heard(self, resource: str, at: datetime) -> None:
         """Note that a watch told something."""

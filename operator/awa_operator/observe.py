@@ -27,6 +27,7 @@ from awa_operator.observed import (
     JobRefusal,
     LostWorker,
     Observed,
+    SatelliteRefusal,
     SatelliteView,
     Secrets,
     SecretView,
@@ -51,6 +52,7 @@ class QueueMemory:
     history: History | None = None
     template_check: TemplateCheck | None = None
     job_refusal: JobRefusal | None = None
+    satellite_refusals: dict[str, SatelliteRefusal] = field(default_factory=dict)
     applied_generation: int | None = None
     rolling_since: datetime | None = None
     resync_at: float = 0.0
@@ -117,6 +119,7 @@ class Observer:
             satellites=self._satellites(entry),
             template_check=memory.template_check,
             job_refusal=memory.job_refusal,
+            satellite_refusals=tuple(memory.satellite_refusals.values()),
             lost_workers=await self._lost_workers(entry, memory, now),
             is_budget_for_rollouts_left=self._is_budget_left(memory),
         )

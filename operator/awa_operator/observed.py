@@ -286,6 +286,16 @@ class JobRefusal:
     is_permanent: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SatelliteRefusal:
+    """The API server refused to write an object beside the Deployment (right, kind, quota)."""
+
+    kind: str
+    generation: int
+    at: datetime
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class LostWorker:
     """A worker of this queue that the database calls alive and whose pod is gone for good."""
@@ -304,8 +314,9 @@ class Observed:
     identity, `siblings` the other Queues of it. `worker_pods` counts pods of the own Deployment
     that exist, terminating ones included. `history` is what the scaling planner remembers: the
     `Plan.history` of before, or `History.from_status` after a restart. `foreign_scaler` names a
-    scaler that targets the Deployment itself. `template_check` and `job_refusal` are the
-    operator's memory of what the API server said last; both are lost by a restart.
+    scaler that targets the Deployment itself. `template_check`, `job_refusal` and
+    `satellite_refusals` are the operator's memory of what the API server said last, which a restart
+    loses.
     `is_budget_for_rollouts_left` is False while as many other rollouts run as may run at once.
     """
 
@@ -322,6 +333,7 @@ class Observed:
     satellites: tuple[SatelliteView, ...] = ()
     template_check: TemplateCheck | None = None
     job_refusal: JobRefusal | None = None
+    satellite_refusals: tuple[SatelliteRefusal, ...] = ()
     lost_workers: tuple[LostWorker, ...] = ()
     is_budget_for_rollouts_left: bool = True
 

@@ -211,7 +211,7 @@ class Process:
     def _act_no_more(self) -> None:
         self.queue.pause()
         self._observer.forget_all()
-        self.metrics.queues.figures.clear()
+        self.metrics.forget_queues()
 
     def _changed(self, key: QueueKey) -> None:
         self.queue.add(key)

@@ -69,6 +69,7 @@ class Reconciler:
         """Remember nothing of a Queue that is gone, and show nothing of it."""
         self._observer.forget(key)
         self._metrics.queues.forget(*key)
+        self._metrics.refused(key, ())
 
     async def _reconcile(self, key: QueueKey) -> timedelta | None:
         for _ in range(ROUNDS):
@@ -91,6 +92,7 @@ class Reconciler:
         observed = await self._observer.observe(entry, queue, now)
         plan = plan_queue(observed, now)
         memory.history = plan.history
+        memory.satellite_refusals = {one.kind: one for one in plan.refusals}
         holds = await self._executor.run(plan.actions, Pass(entry.key, observed, memory, now))
         if not holds:
             return None
@@ -120,6 +122,7 @@ class Reconciler:
         figures = self._metrics.queues.of(*entry.key)
         figures.take_spec(observed.queue)
         figures.take_status(plan.status)
+        self._metrics.refused(entry.key, memory.satellite_refusals)
         self._note_rollout(plan, memory)
         view = observed.signals
         if view is not None and isinstance(view.signals, Signals):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from awa.manifest import Condition, ConditionType, QueueStatus
 from awa.manifest.status import MigrationStatus, RolloutStatus
 from awa.manifest.worker import DRAIN_MARGIN_SECONDS
-from awa_operator.actions import Action, CreateJob, EmitEvent, SetReplicas
+from awa_operator.actions import Action, CreateJob, EmitEvent, SetReplicas, Waiting
 from awa_operator.conditions import Reason, find_condition, safe_message
 from awa_operator.observed import Observed
 from awa_operator.plan.budget import budget_warning
@@ -15,15 +15,16 @@ ROLLOUT_COMPLETED = "RolloutCompleted"
 
 
 def plan_events(
-    observed: Observed, actions: Iterable[Action], status: QueueStatus
+    observed: Observed, actions: Iterable[Action], status: QueueStatus, notes: Iterable[Waiting]
 ) -> tuple[EmitEvent, ...]:
-    """Return what changed that a person would want to be told."""
+    """Return what changed that a person would want to be told; `notes` stand behind Ready."""
     events = [
         *_of_actions(actions),
         *_of_migration(observed.status, status),
         *_of_conditions(observed.status, status),
         *_of_spec(observed, status),
         *_of_budget(observed),
+        *_of_notes(observed, notes),
     ]
     return tuple(_bounded(event) for event in events)
 
@@ -106,6 +107,13 @@ def _of_budget(observed: Observed) -> Iterator[EmitEvent]:
     before = find_condition(observed.status, ConditionType.SCALING_ACTIVE)
     if warning is not None and (before is None or safe_message(warning) not in before.message):
         yield EmitEvent(reason="TooManyConnections", message=warning, is_warning=True)
+
+
+def _of_notes(observed: Observed, notes: Iterable[Waiting]) -> Iterator[EmitEvent]:
+    before = find_condition(observed.status, ConditionType.READY)
+    for note in notes:
+        if before is None or note.message not in before.message:
+            yield EmitEvent(reason=note.reason, message=note.message, is_warning=True)
 
 
 def _overridden_grace(observed: Observed) -> int | None:

@@ -36,10 +36,16 @@ def plan_queue(observed: Observed, now: datetime) -> Plan:
     scale = plan_scale(
         observed, count, now, is_moving=rollout.is_moving, is_applying=rollout.is_applying
     )
+    satellites = plan_satellites(observed, now)
     parts = Parts(
-        template=template, usable=usable, migration=migration, rollout=rollout, scale=scale
+        template=template,
+        usable=usable,
+        migration=migration,
+        rollout=rollout,
+        scale=scale,
+        satellites=satellites,
     )
-    steps = (usable.step, migration.step, scale.step, rollout.step)
+    steps = (usable.step, migration.step, scale.step, rollout.step, satellites.step)
     actions = _actions(observed, steps)
     status = plan_status(observed, parts, now)
     return Plan(
@@ -47,8 +53,9 @@ def plan_queue(observed: Observed, now: datetime) -> Plan:
         status=status,
         requeue_after=_requeue_after(steps, now),
         waiting=_waiting(observed, parts, steps),
-        events=plan_events(observed, actions, status),
+        events=plan_events(observed, actions, status, satellites.step.noted),
         history=scale.history,
+        refusals=satellites.refusals,
     )
 
 
@@ -69,8 +76,6 @@ def _actions(observed: Observed, steps: Iterable[Step]) -> tuple[Action, ...]:
     actions: list[Action] = []
     for step in steps:
         actions += [one for one in step.actions if one not in actions]
-    if observed.deployment is not None and observed.deployment.is_ours:
-        actions += plan_satellites(observed)
     actions += plan_housekeeping(observed)
     if observed.database is not None and observed.database.is_reachable:
         actions += [
@@ -82,8 +87,8 @@ def _actions(observed: Observed, steps: Iterable[Step]) -> tuple[Action, ...]:
 
 def _waiting(observed: Observed, parts: Parts, steps: Iterable[Step]) -> tuple[Waiting, ...]:
     found = [one for step in steps for one in step.waiting]
-    workers = workers_statement(observed, parts)
-    if workers.holds is not True and not found:
+    workers, beside = workers_statement(observed, parts), parts.satellites.step.waiting
+    if workers.holds is not True and len(found) == len(beside):
         found.append(Waiting(Stage.ROLLOUT, workers.reason, workers.message))
     return tuple(dict.fromkeys(found))
 

@@ -8,13 +8,21 @@ from awa.manifest import ConditionType, QueueStatus
 from awa.manifest.status import DatabaseStatus, short_image
 from awa_operator import labels
 from awa_operator.actions import Stage, Waiting
-from awa_operator.conditions import Reason, Statement, dated, said_before
+from awa_operator.conditions import (
+    MAX_MESSAGE,
+    Reason,
+    Statement,
+    dated,
+    safe_message,
+    said_before,
+)
 from awa_operator.observed import Observed
 from awa_operator.plan import group
 from awa_operator.plan.budget import budget_warning
 from awa_operator.plan.gate import Migration
 from awa_operator.plan.records import seen_version
 from awa_operator.plan.rollout import Rollout
+from awa_operator.plan.satellites import Satellites
 from awa_operator.plan.scale import Scale
 from awa_operator.plan.template import Template
 from awa_operator.plan.usable import Usable
@@ -29,6 +37,7 @@ class Parts:
     migration: Migration
     rollout: Rollout
     scale: Scale
+    satellites: Satellites
 
 
 def plan_status(observed: Observed, parts: Parts, now: datetime) -> QueueStatus:
@@ -144,7 +153,7 @@ def _statements(observed: Observed, parts: Parts) -> list[Statement]:
     # Both at once would hide that a human is needed: tools look at Reconciling first.
     progressing = None if stalled is not None else progressing_by(observed, parts)
     return [
-        _ready(observed, parts, workers, stalled or progressing),
+        _with_satellites(parts, _ready(observed, parts, workers, stalled or progressing)),
         _told(ConditionType.RECONCILING, progressing, Reason.SETTLED),
         _told(ConditionType.STALLED, stalled, Reason.NO_PROBLEM),
         parts.usable.condition,
@@ -159,6 +168,15 @@ def _with_budget(observed: Observed, scaling: Statement) -> Statement:
     if warning is None:
         return scaling
     return replace(scaling, message=f"{scaling.message}. {warning}")
+
+
+def _with_satellites(parts: Parts, ready: Statement) -> Statement:
+    """Add what stands beside the workers and cannot be written: they work without it."""
+    notes = ". ".join(one.message for one in parts.satellites.step.noted)
+    if not notes:
+        return ready
+    said = safe_message(ready.message, MAX_MESSAGE - len(notes) - 2)
+    return replace(ready, message=f"{said}. {notes}")
 
 
 def _told(kind: ConditionType, waiting: Waiting | None, otherwise: Reason) -> Statement:

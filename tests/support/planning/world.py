@@ -38,6 +38,7 @@ from awa_operator.observed import (
     JobRefusal,
     LostWorker,
     Observed,
+    SatelliteRefusal,
     SatelliteView,
     Secrets,
     SecretState,
@@ -67,6 +68,7 @@ class Memory:
     history: History = field(default_factory=History)
     check: TemplateCheck | None = None
     refusal: JobRefusal | None = None
+    satellite_refusals: dict[str, SatelliteRefusal] = field(default_factory=dict)
     applied_generation: int | None = None
 
 
@@ -79,6 +81,9 @@ class World:
     deployments: dict[str, Deployment] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     satellites: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    satellites_refused: dict[str, str] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
+    """Kinds of satellites that belong to somebody else."""
     memories: dict[str, Memory] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=lambda: {"app-db": "aaaaaa"})
     schema_version: int = 0
@@ -238,11 +243,14 @@ class World:
             history=memory.history,
             foreign_scaler=self.foreign_scaler.get(name),
             satellites=tuple(
-                SatelliteView(kind=kind, name=found, manifest=manifest)
+                SatelliteView(
+                    kind=kind, name=found, manifest=manifest, is_ours=kind not in self.foreign
+                )
                 for (kind, found), manifest in self.satellites.items()
             ),
             template_check=memory.check,
             job_refusal=memory.refusal,
+            satellite_refusals=tuple(memory.satellite_refusals.values()),
             lost_workers=self.lost_workers.get(name, ()),
         )
 
@@ -254,6 +262,7 @@ class World:
         """Plan, execute, report. Raises Killed at the write that `kill_after` names."""
         plan = self.plan(name)
         self.memories[name].history = plan.history
+        self.memories[name].satellite_refusals = {one.kind: one for one in plan.refusals}
         try:
             for action in plan.actions:
                 self._execute(name, action)
@@ -309,7 +318,7 @@ class World:
                 self._write()
                 self.jobs.pop(action.name, None)
             case ApplySatellite() | DeleteSatellite():
-                self._satellite(action)
+                self._satellite(name, action)
             case ProbeDatabase():
                 self.look_at_database()
             case MarkWorkerDead():
@@ -406,8 +415,19 @@ class World:
             references = action.patch["metadata"]["ownerReferences"]
             job.owners = frozenset(one["uid"] for one in references)
 
-    def _satellite(self, action: ApplySatellite | DeleteSatellite) -> None:
+    def _satellite(self, name: str, action: ApplySatellite | DeleteSatellite) -> None:
         self._write()
+        kind = action.kind if isinstance(action, DeleteSatellite) else action.manifest["kind"]
+        refusals = self.memories[name].satellite_refusals
+        before = refusals.pop(kind, None)
+        if (message := self.satellites_refused.get(kind)) is not None:
+            generation = self.queues[name].metadata.generation or 0
+            refusals[kind] = SatelliteRefusal(
+                kind=kind, generation=generation, at=self.now, message=message
+            )
+            if before is None or before.message != message:
+                raise Conflict(kind)
+            return
         if isinstance(action, DeleteSatellite):
             self.satellites.pop((action.kind, action.name), None)
             return
