@@ -31,7 +31,6 @@ class Reason(StrEnum):
     ROLLING_OUT = "RollingOut"
     WAITING_FOR_DATABASE = "WaitingForDatabase"
     DRAINING = "Draining"
-    WAITING_FOR_SECRET = "WaitingForSecret"  # noqa: S105 - a reason
     WAITING_FOR_MIGRATION = "WaitingForMigration"
     WAITING_FOR_FLEET = "WaitingForFleet"
     WAITING_FOR_QUOTA = "Refused"
@@ -65,7 +64,7 @@ class Reason(StrEnum):
     RUNTIME_TOO_OLD = "RuntimeTooOld"
     SUPERSEDED = "Superseded"
 
-    # WorkersAvailable
+    # WorkersAvailable (others are the values of PodTrouble)
     AVAILABLE = "MinimumAvailable"
     NONE_WANTED = "NoneWanted"
     NO_PODS = "NoPods"

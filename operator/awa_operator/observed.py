@@ -161,15 +161,26 @@ class JobView:
         return any(pod.is_live for pod in self.pods)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodProblem:
-    """The most telling problem among the worker pods of the newest template.
+class PodTrouble(StrEnum):
+    """What keeps a pod from working, the most telling first: reasons of WorkersAvailable.
 
-    `reason` is one of CrashLoop, ImagePull, Unschedulable, SchemaIncompatible, ConfigError,
-    Refused (the ReplicaSet may not create pods: quota, admission), NotReady.
+    Refused: the ReplicaSet may not create pods (quota, admission).
     """
 
-    reason: str
+    REFUSED = "Refused"
+    SCHEMA_INCOMPATIBLE = "SchemaIncompatible"
+    IMAGE_PULL = "ImagePull"
+    CONFIG_ERROR = "ConfigError"
+    CRASH_LOOP = "CrashLoop"
+    UNSCHEDULABLE = "Unschedulable"
+    NOT_READY = "NotReady"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodProblem:
+    """The most telling problem among the worker pods of the newest template."""
+
+    reason: PodTrouble
     message: str = ""
     since: datetime | None = None
 

@@ -12,6 +12,7 @@ from awa_operator.observed import (
     JobPodView,
     JobView,
     PodProblem,
+    PodTrouble,
     SatelliteView,
 )
 
@@ -128,17 +129,8 @@ def pod_problem(pods: Iterable[Object]) -> PodProblem | None:
     template = _template_of(newest)
     found = [_problem_of(pod) for pod in alive if _template_of(pod) == template]
     problems = [problem for problem in found if problem is not None]
-    return min(problems, key=lambda one: _TELLING.index(one.reason), default=None)
-
-
-_TELLING = (
-    "SchemaIncompatible",
-    "ImagePull",
-    "ConfigError",
-    "CrashLoop",
-    "Unschedulable",
-    "NotReady",
-)
+    telling = list(PodTrouble)
+    return min(problems, key=lambda one: telling.index(one.reason), default=None)
 
 
 def is_pod_over(body: Object) -> str | None:
@@ -191,24 +183,25 @@ def _problem_of(pod: Object) -> PodProblem | None:
     waiting = _waiting(pod)
     since = moment(ready.get("lastTransitionTime"))
     if "schema" in said.lower() and ended.get("exitCode") in {65, 78}:
-        return PodProblem(reason="SchemaIncompatible", message=said, since=since)
+        return PodProblem(reason=PodTrouble.SCHEMA_INCOMPATIBLE, message=said, since=since)
     if waiting is not None and waiting[0] in _WAITING_REASONS:
         reason = _WAITING_REASONS[waiting[0]]
         message = waiting[1]
-        if reason == "CrashLoop":
+        if reason is PodTrouble.CRASH_LOOP:
             message = f"exit code {ended.get('exitCode', 'unknown')}: {said}".rstrip(": ")
         return PodProblem(reason=reason, message=message, since=waiting[2] or since)
     if ended and ended.get("exitCode"):
         message = f"exit code {ended['exitCode']}: {said}".rstrip(": ")
-        return PodProblem(reason="CrashLoop", message=message, since=since)
-    return PodProblem(reason="NotReady", message=str(ready.get("message", "")), since=since)
+        return PodProblem(reason=PodTrouble.CRASH_LOOP, message=message, since=since)
+    message = str(ready.get("message", ""))
+    return PodProblem(reason=PodTrouble.NOT_READY, message=message, since=since)
 
 
-_WAITING_REASONS: Mapping[str, str] = {
-    **dict.fromkeys(_IMAGE_PULL, "ImagePull"),
-    **dict.fromkeys(_CONFIG, "ConfigError"),
-    "CrashLoopBackOff": "CrashLoop",
-    "Unschedulable": "Unschedulable",
+_WAITING_REASONS: Mapping[str, PodTrouble] = {
+    **dict.fromkeys(_IMAGE_PULL, PodTrouble.IMAGE_PULL),
+    **dict.fromkeys(_CONFIG, PodTrouble.CONFIG_ERROR),
+    "CrashLoopBackOff": PodTrouble.CRASH_LOOP,
+    "Unschedulable": PodTrouble.UNSCHEDULABLE,
 }
 
 
@@ -234,7 +227,7 @@ def _refused(conditions: Mapping[str, Object]) -> PodProblem | None:
     if failure.get("status") != "True":
         return None
     return PodProblem(
-        reason="Refused",
+        reason=PodTrouble.REFUSED,
         message=str(failure.get("message", ""))[:_LONGEST_MESSAGE],
         since=moment(failure.get("lastTransitionTime")),
     )

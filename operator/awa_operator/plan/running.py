@@ -6,7 +6,7 @@ from awa.manifest import ConditionType
 from awa.manifest.status import MigrationStatus
 from awa_operator.actions import Action, JobPatch, PatchJob, Stage, Waiting
 from awa_operator.conditions import Reason, Statement
-from awa_operator.observed import JobPhase, JobPodView, JobView, Observed
+from awa_operator.observed import JobPhase, JobPodView, JobView, Observed, PodTrouble
 from awa_operator.plan import group
 from awa_operator.plan.gate import Migration
 from awa_operator.plan.step import Step, earliest
@@ -80,12 +80,12 @@ def _patience_ends(job: JobView, now: datetime) -> datetime | None:
 
 def _pod_reason(pod: JobPodView) -> str:
     known = {
-        "ErrImagePull": "ImagePull",
-        "ImagePullBackOff": "ImagePull",
-        "InvalidImageName": "ImagePull",
-        "ErrImageNeverPull": "ImagePull",
-        "CreateContainerConfigError": "ConfigError",
-        "CreateContainerError": "ConfigError",
-        "Unschedulable": "Unschedulable",
+        "ErrImagePull": PodTrouble.IMAGE_PULL,
+        "ImagePullBackOff": PodTrouble.IMAGE_PULL,
+        "InvalidImageName": PodTrouble.IMAGE_PULL,
+        "ErrImageNeverPull": PodTrouble.IMAGE_PULL,
+        "CreateContainerConfigError": PodTrouble.CONFIG_ERROR,
+        "CreateContainerError": PodTrouble.CONFIG_ERROR,
+        "Unschedulable": PodTrouble.UNSCHEDULABLE,
     }
     return known.get(pod.waiting_reason or "", Reason.MIGRATION_RUNNING)

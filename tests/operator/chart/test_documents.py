@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 
 import psycopg
@@ -14,7 +15,7 @@ import yaml
 import awa
 from awa.manifest import ConditionType, parse_queue
 from awa_operator.conditions import Reason
-from awa_operator.observed import DatabaseProblem, SecretState
+from awa_operator.observed import DatabaseProblem, PodTrouble, SecretState
 from awa_operator.render.deployment import render_pod_template
 from awa_operator.render.migration_job import render_migration_job
 from support.charts import CHART, ROOT
@@ -48,8 +49,21 @@ def test_generated_files_are_up_to_date(generator, helm_program, monkeypatch):
 
 def test_every_reason_is_explained():
     told = set(re.findall(r"`(\w+)`", " ".join(rows(TROUBLESHOOTING))))
-    reasons = {*Reason, *DatabaseProblem, *SecretState} - {SecretState.FOUND}
+    reasons = {*Reason, *DatabaseProblem, *SecretState, *PodTrouble} - {SecretState.FOUND}
     assert {reason.value for reason in reasons} == told
+
+
+def test_every_reason_can_be_given():
+    code = "".join(path.read_text() for path in (ROOT / "operator" / "awa_operator").rglob("*.py"))
+    kinds: dict[str, type[StrEnum]] = {
+        "Reason": Reason,
+        "Problem": DatabaseProblem,
+        "SecretState": SecretState,
+        "PodTrouble": PodTrouble,
+    }
+    for name, kind in kinds.items():
+        used = set(re.findall(rf"\b{name}\.([A-Z_]+)\b", code))
+        assert set(kind.__members__) <= used, name
 
 
 def test_workers_and_operator_see_the_authority_where_the_address_says(helm):

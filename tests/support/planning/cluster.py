@@ -20,6 +20,7 @@ from awa_operator.observed import (
     JobPodView,
     JobView,
     PodProblem,
+    PodTrouble,
 )
 
 
@@ -112,7 +113,9 @@ class Deployment:
             # A surge of one pod that never becomes available; the old ones stay.
             self.old_pods = min(self.old_pods, self.replicas)
             self.new_pods, self.available = 1, self.old_pods
-            self.trouble = PodProblem(reason="CrashLoop", message="the container keeps ending")
+            self.trouble = PodProblem(
+                reason=PodTrouble.CRASH_LOOP, message="the container keeps ending"
+            )
         after = (self.observed_generation, self.old_pods, self.new_pods, self.available)
         self.version += before != after
 
