@@ -241,7 +241,8 @@ QUEUE = Dashboard(
         ),
         (
             "Rolling out",
-            f'awa_operator_queue_condition{{{OF_QUEUE}, type="Reconciling", status="True"}} == 1',
+            f'max(awa_operator_queue_condition{{{OF_QUEUE}, type="Reconciling", status="True",'
+            ' reason="RollingOut"}) == 1',
             "blue",
         ),
     ),

@@ -29,6 +29,7 @@ from awa_operator.actions import (
     SetReplicas,
 )
 from awa_operator.cache import Cache, Object
+from awa_operator.conditions import Reason
 from awa_operator.databases import Databases, QueueKey
 from awa_operator.errors import (
     AlreadyExists,
@@ -43,6 +44,7 @@ from awa_operator.kube import Kube
 from awa_operator.metrics import Metrics
 from awa_operator.observe import QueueMemory
 from awa_operator.observed import JobRefusal, Observed, SatelliteRefusal, TemplateCheck
+from awa_operator.plan.scale import RESUMED
 from awa_operator.resources import (
     BUDGETS,
     DEPLOYMENTS,
@@ -59,6 +61,7 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 RANK_LIMIT = timedelta(seconds=3)
 """How long a scale-down waits for its pods to be ranked; best effort."""
 
+_HOLDS = {Reason.SUSPENDED, Reason.HELD_BY_MIGRATION, RESUMED}
 _SATELLITES = {one.kind: one for one in (BUDGETS, NETWORK_POLICIES, POD_MONITORS)}
 
 type Guard = Callable[[str], Awaitable[None]]
@@ -174,7 +177,9 @@ class Executor:
             this.memory.applied_generation = int(body["metadata"].get("generation", 0))
         if action.before != action.after:
             direction = "up" if action.after > action.before else "down"
-            self._metrics.queues.of(*this.key).decided(direction, action.reason)
+            self._metrics.queues.of(*this.key).decided(
+                direction, action.reason, is_hold=action.reason in _HOLDS
+            )
         log.info(
             "replicas set",
             extra={"before": action.before, "after": action.after, "reason": action.reason},

@@ -36,13 +36,15 @@ _SLOW = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600)
 class QueueFigures:
     """What is told of one Queue."""
 
-    conditions: tuple[tuple[str, str], ...] = ()
+    conditions: tuple[tuple[str, str, str], ...] = ()
     replicas: tuple[tuple[str, int], ...] = ()
     bounds: tuple[tuple[str, int], ...] = ()
     jobs: tuple[tuple[str, int], ...] = ()
     lag_seconds: float | None = None
     lag_target_seconds: float | None = None
     decisions: dict[tuple[str, str], int] = field(default_factory=dict)
+    turns: int = 0
+    last_direction: str | None = None
 
     def take_spec(self, queue: Queue) -> None:
         """Take the bounds and the target of scaling, which only mode Native has."""
@@ -54,7 +56,7 @@ class QueueFigures:
 
     def take_status(self, status: QueueStatus) -> None:
         """Take the conditions and counts of a status."""
-        self.conditions = tuple((one.type, one.status) for one in status.conditions)
+        self.conditions = tuple((one.type, one.status, one.reason) for one in status.conditions)
         counts = {
             "current": status.replicas,
             "desired": status.desired_replicas,
@@ -67,10 +69,17 @@ class QueueFigures:
         self.jobs = (("ready", ready), ("running", running), ("due", due))
         self.lag_seconds = lag.total_seconds()
 
-    def decided(self, direction: str, reason: str) -> None:
-        """Count a change of the replica count."""
+    def decided(self, direction: str, reason: str, *, is_hold: bool = False) -> None:
+        """Count a change of the replica count, and a turn if the one before went the other way.
+
+        A hold and the return from it say nothing about the queue and are no turns.
+        """
         key = direction, reason
         self.decisions[key] = self.decisions.get(key, 0) + 1
+        if is_hold:
+            return
+        self.turns += self.last_direction not in (None, direction)
+        self.last_direction = direction
 
 
 class QueueSeries(Collector):
@@ -91,7 +100,9 @@ class QueueSeries(Collector):
         """Yield the families."""
         mine = ["namespace", "name"]
         conditions = _gauges(
-            "queue_condition", "1 for the status that a condition has.", [*mine, "type", "status"]
+            "queue_condition",
+            "1 for the status that a condition has, and its reason.",
+            [*mine, "type", "status", "reason"],
         )
         replicas = _gauges(
             "queue_replicas", "Replicas: current, desired, ready, min, max.", [*mine, "kind"]
@@ -103,6 +114,11 @@ class QueueSeries(Collector):
             f"{PREFIX}_scale_decisions",
             "Changes of the replica count by direction and reason.",
             labels=[*mine, "direction", "reason"],
+        )
+        turns = CounterMetricFamily(
+            f"{PREFIX}_scale_direction_changes",
+            "Changes of the replica count that went the other way than the one before.",
+            labels=mine,
         )
         # A copy: the scrape runs in a thread.
         for key, figures in list(self.figures.items()):
@@ -118,7 +134,9 @@ class QueueSeries(Collector):
                 target.add_metric(key, figures.lag_target_seconds)
             for decision, count in list(figures.decisions.items()):
                 decisions.add_metric([*key, *decision], count)
-        yield from (conditions, replicas, jobs, lag, target, decisions)
+            if figures.decisions:
+                turns.add_metric(key, figures.turns)
+        yield from (conditions, replicas, jobs, lag, target, decisions, turns)
 
 
 def _gauges(name: str, text: str, labels: list[str]) -> GaugeMetricFamily:

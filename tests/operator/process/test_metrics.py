@@ -31,6 +31,7 @@ def test_a_status_is_shown_as_conditions_and_counts():
     ready = [line for line in shown if 'type="Ready"' in line]
     assert len(ready) == 1
     assert 'status="False"' in ready[0]
+    assert 'reason="RollingOut"' in ready[0]
     desired = [line for line in shown if "queue_replicas" in line and 'kind="desired"' in line]
     assert [line.rpartition(" ")[2] for line in desired] == ["4.0"]
 
@@ -45,6 +46,19 @@ def test_jobs_and_decisions_are_shown():
     assert 'state="ready"} 5.0' in shown
     assert "awa_operator_queue_lag_seconds" in shown
     assert 'reason="Depth"} 2.0' in shown
+
+
+def test_a_turn_is_a_change_the_other_way_and_holds_are_none():
+    metrics = Metrics()
+    figures = metrics.queues.of("ns", "mail")
+    assert "scale_direction_changes_total{" not in "\n".join(lines(metrics))
+    for direction in ("up", "up", "down", "up"):
+        figures.decided(direction, "Depth")
+    figures.decided("down", "HeldByMigration", is_hold=True)
+    figures.decided("up", "Resumed", is_hold=True)
+    figures.decided("up", "Depth")
+    shown = [line for line in lines(metrics) if "scale_direction_changes_total{" in line]
+    assert [line.rpartition(" ")[2] for line in shown] == ["2.0"]
 
 
 def test_bounds_are_those_of_scaling_in_mode_native_only():
