@@ -11,19 +11,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from support.soak.course import Course, judge_course
 from support.soak.faults import NETWORK_ERRORS, Fault, possible_faults
 from support.soak.report import as_text, figures, verdicts
 from support.soak.stage import Member, Stage
 from support.soak.stories import read_stories
-from support.soak.verdict import Promise, Violation, gather, judge
-from support.soak.watch import Happened, Memory, Pause, pauses, summary
+from support.soak.verdict import gather, judge
+from support.soak.watch import Happened, Memory, pauses, summary
 from support.soak.work import STEADY
 from support.waiting import eventually
 
 QUIET_LIMIT_SECONDS = 120.0
 """For so long nothing may end at the end, once nobody produces and nothing is broken any more."""
-BACK_LIMIT_SECONDS = 60.0
-"""So long after a fault is over jobs must begin again, with nobody's help."""
 FAULT_LIMIT_SECONDS = 180.0
 START_LIMIT = timedelta(seconds=180)
 
@@ -150,7 +149,11 @@ class Soak:
         evidence = await gather(self.stage.dsn, stories)
         begins = sorted(run.began_at for story in stories.values() for run in story.runs)
         followed = pauses(self.faults, begins, produced_until)
-        promises = [*judge(evidence), *self._promises(followed, produced_until)]
+        course = Course(
+            followed, produced_until, len(self.stage.members),
+            self.stage.worst_updates, self.stage.counts,
+        )  # fmt: skip
+        promises = [*judge(evidence), *judge_course(course)]
         found = verdicts(promises, self.folder, self.faults, self._begun)
         return {
             "broken": [v.text for promise in promises for v in promise.violations],
@@ -159,27 +162,6 @@ class Soak:
             "counts": dict(sorted(self.stage.counts.items())), "memory": self.memory.figures(),
             "promises": found, "timeline": self._timeline(),
         }  # fmt: skip
-
-    def _promises(self, followed: list[Pause], produced_until: float) -> list[Promise]:
-        """Return verdicts on what neither jobs nor counts show."""
-        silent = [
-            Violation(f"no job began for {BACK_LIMIT_SECONDS:g} s after {pause.fault.name}")
-            for pause in followed
-            if produced_until - pause.fault.ended > BACK_LIMIT_SECONDS
-            and (pause.back_after is None or pause.back_after > BACK_LIMIT_SECONDS)
-        ]
-        stage = self.stage
-        updates = [Violation(f"{stage.worst_updates} rows")] if stage.worst_updates else []
-        stuck = [
-            Violation(f"{count} times: {name}")
-            for name, count in stage.counts.items()
-            if name.endswith("did not stop")
-        ]
-        return [
-            Promise("no row of a partitioned table is updated or deleted", 1, updates),
-            Promise("work goes on by itself after every fault", len(followed), silent),
-            Promise("every process stops when it is asked to", len(stage.members), stuck),
-        ]
 
     def _timeline(self) -> list[str]:
         return [

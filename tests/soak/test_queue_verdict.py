@@ -1,0 +1,235 @@
+"""The verdict on a soak of the queue sees each way in which a promise is broken."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from support.soak.course import Course, judge_course
+from support.soak.stories import COMMITTED, ROLLED_BACK, UNKNOWN, Run, Story
+from support.soak.verdict import Evidence, judge
+from support.soak.watch import Happened, Pause
+
+LEFT = ("scheduled", "available", "running", "retryable", "waiting_external")
+ENDED = {"completed": 6, "failed": 1, "cancelled": 1}
+type Break = Callable[[Evidence], object]
+
+
+def ended(key: str, begin: float, *, mode: str = "ok") -> Story:
+    """A committed job that ran for a second and whose completion was accepted."""
+    story = Story(key, mode)
+    story.fate, story.committed_at = COMMITTED, begin - 0.5
+    run = Run("t", begin, begin)
+    run.ended_at = begin + 1
+    story.runs.append(run)
+    story.accepted.append((begin + 1.1, "t", "Completed"))
+    return story
+
+
+def row(key: str, state: str = "completed", mode: str = "ok", run: str = "t") -> dict[str, object]:
+    output = orjson.dumps({"key": key, "token": run}).decode() if run else None
+    return {"key": key, "mode": mode, "state": state, "attempt": 1, "output": output}
+
+
+def kept() -> Evidence:
+    """Jobs of every sort whose stories agree with the database, one of them pruned already."""
+    plain, due = ended("plain", 10), ended("due", 20)
+    due.due_at = 19.5
+    plain.seen.append("t")
+    first, second = ended("first", 30), ended("second", 40)
+    first.unique = second.unique = "7"
+    failed = ended("failed", 50, mode="fail")
+    failed.accepted = [(51.1, "t", "Failed"), (52.1, "t", "Failed")]
+    cancelled = Story("cancelled", "ok")
+    cancelled.fate, cancelled.cancel_tried_at, cancelled.cancelled_at = COMMITTED, 60.0, 60.1
+    pruned, back, unknown = ended("pruned", 70), Story("back", "ok"), Story("unknown", "ok")
+    back.fate, unknown.fate = ROLLED_BACK, UNKNOWN
+    rescued = ended("rescued", 80)
+    rescued.runs.insert(0, Run("lost", 75, 75))
+    rescued.stale = 1
+    stories = (plain, due, first, second, failed, cancelled, pruned, back, unknown, rescued)
+    return Evidence(
+        stories={story.key: story for story in stories},
+        rows=[
+            *(row(key) for key in ("plain", "due", "first", "second", "rescued")),
+            row("failed", "failed", "fail", ""), row("cancelled", "cancelled", run=""),
+        ],
+        counts=[{"queue": "alpha", **dict.fromkeys(LEFT, 0), **ENDED}],
+        removed=1,
+        seen=7,
+    )  # fmt: skip
+
+
+def broken(evidence: Evidence) -> list[str]:
+    again = replace(evidence, by_key=defaultdict(list))
+    return [promise.text for promise in judge(again) if promise.violations]
+
+
+def test_nothing_is_broken_when_all_is_well():
+    assert broken(kept()) == []
+    assert all(promise.checked for promise in judge(kept()))
+
+
+ONCE = "each committed job ended exactly once"
+STATE = "each job ended in the state that its handler or an administrator gave it"
+GHOST = "nothing ran that was rolled back or never enqueued"
+LOST = "no end of a lost claim was taken"
+OUTPUT = "every published output is the one that its accepted attempt sealed"
+WRITTEN = "what a handler did is never written as something else"
+COUNTS = "counts are exact"
+EARLY = "no job began before its time"
+UNIQUE = "a unique key is held by one unfinished job at a time"
+CANCELLED = "a job that was cancelled is not completed"
+ATTEMPTS = "no job has more attempts than it may"
+
+
+def change(key: str, **values: object) -> Break:
+    """The database says something else about a job."""
+
+    def apply(evidence: Evidence) -> None:
+        found = next(one for one in evidence.rows if one["key"] == key)
+        found.update(values)
+
+    return apply
+
+
+def tell(key: str, **values: object) -> Break:
+    """The processes noted something else about a job."""
+
+    def apply(evidence: Evidence) -> None:
+        for name, value in values.items():
+            setattr(evidence.stories[key], name, value)
+
+    return apply
+
+
+def count(**values: int) -> Break:
+    return lambda evidence: evidence.counts[0].update(values)
+
+
+def accept_twice(evidence: Evidence) -> None:
+    evidence.stories["pruned"].accepted.append((72, "t", "Completed"))
+
+
+def end_too(evidence: Evidence, found: dict[str, object]) -> None:
+    """There is one row more, and every count says so."""
+    evidence.rows.append(found)
+    evidence.seen += 1
+    evidence.counts[0][str(found["state"])] += 1
+
+
+def end_twice(evidence: Evidence) -> None:
+    end_too(evidence, row("plain"))
+
+
+def lose(evidence: Evidence) -> None:
+    """A committed job is not there, while one whose commit was not answered makes up for it."""
+    evidence.stories["lost"] = Story("lost", "ok")
+    evidence.stories["lost"].fate = COMMITTED
+    end_too(evidence, row("unknown", "failed", "fail", ""))
+
+
+def run_rolled_back(evidence: Evidence) -> None:
+    evidence.stories["back"].runs.append(Run("t", 90, 90))
+
+
+def run_unheard_of(evidence: Evidence) -> None:
+    evidence.stories["?"] = Story("?", "?")
+    evidence.stories["?"].fate = ROLLED_BACK
+
+
+def end_rolled_back(evidence: Evidence) -> None:
+    end_too(evidence, row("back", "failed", "fail", ""))
+
+
+def take_from_lost(evidence: Evidence) -> None:
+    evidence.stories["pruned"].runs.append(Run("later", 70.5, 70.5))
+
+
+def take_unended(evidence: Evidence) -> None:
+    evidence.stories["pruned"].runs[0].ended_at = None
+
+
+def publish_another(evidence: Evidence) -> None:
+    """The output is that of a run whose end nobody accepted."""
+    other = Run("other", 79, 80)
+    other.ended_at = 79.5
+    evidence.stories["rescued"].runs.append(other)
+    change("rescued", output=orjson.dumps({"token": "other"}).decode())(evidence)
+
+
+def read_another(evidence: Evidence) -> None:
+    evidence.stories["pruned"].seen.append("other")
+
+
+def overlap(evidence: Evidence) -> None:
+    evidence.stories["second"].committed_at = evidence.stories["first"].committed_at + 0.5
+
+
+def complete_cancelled(evidence: Evidence) -> None:
+    evidence.stories["cancelled"].accepted.append((60.2, "t", "Completed"))
+
+
+@pytest.mark.parametrize(
+    ("breaking", "promise"),
+    [
+        (end_twice, ONCE), (accept_twice, ONCE), (lose, ONCE),
+        (change("plain", mode="fail"), STATE), (change("failed", state="cancelled"), STATE),
+        (run_rolled_back, GHOST), (run_unheard_of, GHOST), (end_rolled_back, GHOST),
+        (take_from_lost, LOST), (take_unended, LOST),
+        (publish_another, OUTPUT), (change("plain", output=None), OUTPUT),
+        (tell("plain", seen=["other"]), OUTPUT), (read_another, OUTPUT),
+        (tell("plain", unwritten=True), WRITTEN),
+        (count(available=1), COUNTS), (count(completed=7), COUNTS),
+        (lambda evidence: setattr(evidence, "seen", 6), COUNTS),
+        (tell("due", due_at=20.5), EARLY),
+        (overlap, UNIQUE),
+        (tell("plain", cancelled_at=9.0, cancel_tried_at=9.0), CANCELLED),
+        (complete_cancelled, CANCELLED),
+        (change("failed", attempt=3), ATTEMPTS), (change("plain", attempt=26), ATTEMPTS),
+    ],
+)  # fmt: skip
+def test_each_broken_promise_of_the_jobs_is_told(breaking, promise):
+    evidence = kept()
+    breaking(evidence)
+    assert broken(evidence) == [promise]
+
+
+FAULT = Happened("cut_everything", 10.0, 11.0)
+WELL = Course([Pause(FAULT, 1.0, 0.5)], 100.0, 6, 0, {"work started again": 3})
+
+
+def broken_course(course: Course) -> list[str]:
+    return [promise.text for promise in judge_course(course) if promise.violations]
+
+
+def test_nothing_is_broken_when_all_went_well():
+    assert broken_course(WELL) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "promise"),
+    [
+        ({"worst_updates": 1}, "no row of a partitioned table is updated or deleted"),
+        ({"followed": [Pause(FAULT, 70.0, 61.0)]}, "work goes on by itself after every fault"),
+        ({"followed": [Pause(FAULT, 89.0, None)]}, "work goes on by itself after every fault"),
+        ({"counts": {"work did not stop": 1}}, "every process stops when it is asked to"),
+    ],
+)
+def test_each_broken_promise_of_the_course_is_told(changes, promise):
+    assert broken_course(replace(WELL, **changes)) == [promise]
+
+
+def test_each_promise_has_been_broken_by_some_evidence_here():
+    promises = {promise.text for promise in (*judge(kept()), *judge_course(WELL))}
+    told = {
+        values[1]
+        for test in (
+            test_each_broken_promise_of_the_jobs_is_told,
+            test_each_broken_promise_of_the_course_is_told,
+        )
+        for values in test.pytestmark[0].args[1]
+    }
+    assert told == promises
