@@ -77,7 +77,7 @@ test-fast: setup ## the tests that take no cluster and no minutes
 test-kube: setup system-packages ## the tests on a cluster; KUBERNETES=1.34 takes that minor
 	$(PYTHON) -m pytest -n auto -m kubernetes $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(ARGS)
 
-soak: setup ## randomised proof of the queue for MINUTES=10; SOAK="--seed 7 --only fill_disk"
+soak: setup system-packages ## randomised proof of the queue for MINUTES=10; SOAK="--seed 7 --only fill_disk"
 	$(PYTHON) -m bench.soak --minutes $(MINUTES) $(SOAK)
 
 soak-kube: setup system-packages ## the same on a cluster: pods, API server, node and rollouts

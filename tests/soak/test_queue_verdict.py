@@ -10,7 +10,7 @@ import pytest
 from support.soak.course import Course, judge_course
 from support.soak.stories import COMMITTED, ROLLED_BACK, UNKNOWN, Run, Story
 from support.soak.verdict import Evidence, judge
-from support.soak.watch import Happened, Pause
+from support.soak.watch import Happened, Life, Pause
 
 LEFT = ("scheduled", "available", "running", "retryable", "waiting_external")
 ENDED = {"completed": 6, "failed": 1, "cancelled": 1}
@@ -197,8 +197,20 @@ def test_each_broken_promise_of_the_jobs_is_told(breaking, promise):
     assert broken(evidence) == [promise]
 
 
-FAULT = Happened("cut_everything", 10.0, 11.0)
-WELL = Course([Pause(FAULT, 1.0, 0.5)], 100.0, 6, 0, {"work started again": 3})
+FAULT, SMALL = Happened("cut_everything", 10.0, 11.0), Happened("cut_everything", 5.0, 5.5, False)
+PAUSE = Pause(FAULT, 1.0, 0.5)
+BUSY = [float(second) for second in range(100) for _ in range(20)]
+WELL = Course(
+    [Pause(SMALL, 1.0, 0.5), PAUSE],
+    100.0,
+    6,
+    lives=[Life(1, "worker 0", 0, 100), Life(2, "worker 1", 20, 60), Life(3, "worker 2", 30, 100)],
+    begins={1: BUSY, 3: [35.0, 90.0]},
+    counts={"work started again": 3},
+)
+GOES_ON = "work goes on by itself after every fault"
+EACH_GOES_ON = "every process that lives on works on by itself after every fault"
+EFFECT = "every kind of fault was done and took effect"
 
 
 def broken_course(course: Course) -> list[str]:
@@ -213,13 +225,24 @@ def test_nothing_is_broken_when_all_went_well():
     ("changes", "promise"),
     [
         ({"worst_updates": 1}, "no row of a partitioned table is updated or deleted"),
-        ({"followed": [Pause(FAULT, 70.0, 61.0)]}, "work goes on by itself after every fault"),
-        ({"followed": [Pause(FAULT, 89.0, None)]}, "work goes on by itself after every fault"),
+        ({"followed": [Pause(FAULT, 70.0, 61.0)]}, GOES_ON),
+        ({"followed": [Pause(FAULT, 89.0, None)]}, GOES_ON),
+        ({"begins": {1: [9.0], 2: BUSY, 3: [35.0]}}, EACH_GOES_ON),
+        ({"begins": {1: BUSY}}, EACH_GOES_ON),
+        ({"left_out": {"fill_disk": "no disk"}}, EFFECT),
+        ({"followed": [replace(PAUSE, fault=SMALL)]}, EFFECT),
         ({"counts": {"work did not stop": 1}}, "every process stops when it is asked to"),
     ],
 )
 def test_each_broken_promise_of_the_course_is_told(changes, promise):
     assert broken_course(replace(WELL, **changes)) == [promise]
+
+
+def test_only_what_could_be_judged_is_counted():
+    by_text = {p.text: p for p in judge_course(replace(WELL, produced_until=70.0))}
+    assert (by_text[GOES_ON].checked, by_text[GOES_ON].of) == (1, 2)
+    by_text = {p.text: p for p in judge_course(replace(WELL, begins={1: [20.0], 3: [35.0]}))}
+    assert (by_text[EACH_GOES_ON].checked, by_text[EACH_GOES_ON].of) == (0, 2)
 
 
 def test_each_promise_has_been_broken_by_some_evidence_here():

@@ -42,6 +42,17 @@ class Disk:
                             ballast.fileno(), os.fstat(ballast.fileno()).st_size, piece
                         )
 
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more can be written."""
+        try:
+            (self.folder / "probe").write_bytes(bytes(PIECES[-1]))
+        except OSError:
+            return True
+        finally:
+            (self.folder / "probe").unlink(missing_ok=True)
+        return False
+
     def relieve(self) -> None:
         """Give back what `fill` took."""
         (self.folder / "ballast").unlink(missing_ok=True)

@@ -1,4 +1,7 @@
-"""The faults: each takes the stage and chance, does its harm, and returns when it is over."""
+"""The faults: each takes the stage and chance, does its harm, and returns when it is over.
+
+It returns whether it took effect: the same fault may find nobody to harm.
+"""
 
 import asyncio
 import math
@@ -11,17 +14,22 @@ from datetime import timedelta
 from pathlib import Path
 
 import asyncpg
+import psutil
 
 from support.pgwire import PostgresProxy, When
 from support.soak.failover import fail_over
+from support.soak.journal import clock_offset, read_offsets
 from support.soak.stage import DATABASE, Member, Stage
 from support.waiting import eventually
 
-type Fault = Callable[[Stage, random.Random], Awaitable[None]]
+type Fault = Callable[[Stage, random.Random], Awaitable[bool]]
 
 NETWORK_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 FAKE_CLOCKS = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 START_LIMIT = timedelta(seconds=180)
+HALF_AN_HOUR_SECONDS = 1800.0
+PRUNE_LIMIT = timedelta(seconds=10)
+"""So long a prune is waited for: longer than two turns of the ring are apart."""
 SILENCE_SECONDS = 2.5
 """Longer than others wait for a heartbeat: who is silent for so long is declared dead."""
 COMMITS = {
@@ -33,6 +41,12 @@ COMMITS = {
 LEADER = """
 select i.pid from awa.leader l join awa.runtime_instances i using (worker_id)
  where l.expires_at > clock_timestamp()
+"""
+HELD_BACK = "select age(backend_xmin) > 10 from pg_stat_activity where pid = $1"
+HELD_UP = """
+select exists (select from pg_locks l join pg_stat_activity a using (pid)
+                where not l.granted and $1 = any (pg_blocking_pids(l.pid))
+                  and a.query like '%prune_v%')
 """
 
 
@@ -46,124 +60,160 @@ def someones_proxy(stage: Stage, chance: random.Random) -> PostgresProxy:
     return chance.choice([member.proxy for member in stage.members])
 
 
-async def kill_worker(stage: Stage, chance: random.Random) -> None:
+async def kill_worker(stage: Stage, chance: random.Random) -> bool:
     """A worker is gone from one instruction to the next."""
-    await stage.kill(mortal(stage, chance))
+    return await stage.kill(mortal(stage, chance))
 
 
-async def kill_leader(stage: Stage, chance: random.Random) -> None:
+async def kill_leader(stage: Stage, chance: random.Random) -> bool:
     """The worker that leads maintenance is gone. The steady one is made to lose the lead first."""
-    for _ in range(2):
+    for _ in range(4):
         async with stage.session() as session:
             pid = await session.fetchval(LEADER)
         for worker in stage.workers:
             if worker.process is None or worker.process.pid != pid:
                 continue
             if not worker.is_steady:
-                stage.counts["leaders killed"] += 1
-                await stage.kill(worker)
-                return
+                return await stage.kill(worker)
             await suspend(worker)
         await asyncio.sleep(0.5)
+    return False
 
 
-async def kill_producer(stage: Stage, chance: random.Random) -> None:
+async def kill_producer(stage: Stage, chance: random.Random) -> bool:
     """A producer is gone, in the middle of what it was sending."""
-    await stage.kill(chance.choice(stage.producers))
+    return await stage.kill(chance.choice(stage.producers))
 
 
-async def restart_worker(stage: Stage, chance: random.Random) -> None:
+async def restart_worker(stage: Stage, chance: random.Random) -> bool:
     """A worker is replaced as a deploy does it."""
-    await stage.end(mortal(stage, chance))
+    return await stage.end(mortal(stage, chance))
 
 
-async def suspend_worker(stage: Stage, chance: random.Random) -> None:
+async def suspend_worker(stage: Stage, chance: random.Random) -> bool:
     """A worker stands still until it has been declared dead, then goes on."""
-    await suspend(chance.choice(stage.workers))
+    return await suspend(chance.choice(stage.workers))
 
 
-async def suspend(worker: Member) -> None:
-    """Let a process stand still for longer than others wait for it."""
+async def suspend(worker: Member) -> bool:
+    """Let a process stand still for longer than others wait for it; True when it did."""
     if worker.process is None:
-        return
-    with suppress(ProcessLookupError):
+        return False
+    with suppress(ProcessLookupError, psutil.NoSuchProcess):
         worker.process.send_signal(signal.SIGSTOP)
         await asyncio.sleep(SILENCE_SECONDS)
+        stood = psutil.Process(worker.process.pid).status() == psutil.STATUS_STOPPED
         worker.process.send_signal(signal.SIGCONT)
+        return stood
+    return False
 
 
-async def wrong_clock(stage: Stage, chance: random.Random) -> None:
+async def wrong_clock(stage: Stage, chance: random.Random) -> bool:
     """A worker is replaced by one whose clock is an hour off, until it dies for another reason."""
     worker = mortal(stage, chance)
     worker.environment.update(
         LD_PRELOAD=str(FAKE_CLOCKS[0]), FAKETIME=chance.choice(("+1h", "-1h")),
         FAKETIME_DONT_FAKE_MONOTONIC="1",
     )  # fmt: skip
-    starts = worker.starts
+    starts, offsets = worker.starts, len(read_offsets(stage.folder))
     await stage.kill(worker)
     await eventually(lambda: worker.starts > starts, START_LIMIT)
     for name in ("LD_PRELOAD", "FAKETIME"):
         del worker.environment[name]
+    with suppress(AssertionError):
+        # Another one may be killed and started meanwhile, so not each new one is the one meant.
+        await eventually(
+            lambda: any(map(is_off, read_offsets(stage.folder)[offsets:])), START_LIMIT
+        )
+        return True
+    return False
 
 
-async def kill_server(stage: Stage, chance: random.Random) -> None:
+def is_off(offset: float) -> bool:
+    """Whether a process had another time of day than this one."""
+    return abs(offset - clock_offset()) > HALF_AN_HOUR_SECONDS
+
+
+async def kill_server(stage: Stage, chance: random.Random) -> bool:
     """The server is gone from one instruction to the next, and comes back."""
     await stage.look_at_updates()
+    former = stage.server.pid
     await asyncio.to_thread(stage.server.kill)
     await asyncio.to_thread(stage.server.start)
+    return stage.server.pid != former
 
 
-async def restart_server(stage: Stage, chance: random.Random) -> None:
+async def restart_server(stage: Stage, chance: random.Random) -> bool:
     """The server is restarted as for a setting."""
     await stage.look_at_updates()
+    former = stage.server.pid
     await asyncio.to_thread(stage.server.restart)
+    return stage.server.pid != former
 
 
-async def fail_over_to_standby(stage: Stage, chance: random.Random) -> None:
+async def fail_over_to_standby(stage: Stage, chance: random.Random) -> bool:
     """The primary is lost and a standby that follows synchronously is promoted."""
+    former = stage.server
     await fail_over(stage, chance.random() * 2)
+    return stage.server is not former
 
 
-async def pin_snapshot(stage: Stage, chance: random.Random) -> None:
-    """Somebody holds an old snapshot open for a while."""
+async def pin_snapshot(stage: Stage, chance: random.Random) -> bool:
+    """Somebody holds an old snapshot open for a while, while others commit."""
     async with stage.session() as session, session.transaction(isolation="repeatable_read"):
         await session.fetchval("select count(*) from pg_class")
         await asyncio.sleep(2)
+        async with stage.session() as other:
+            return bool(await other.fetchval(HELD_BACK, session.get_server_pid()))
 
 
-async def block_prune(stage: Stage, chance: random.Random) -> None:
-    """Somebody who has read every table of the ring stays in the transaction."""
+async def block_prune(stage: Stage, chance: random.Random) -> bool:
+    """Somebody who has read every table of the ring stays until it has held up a prune."""
+    begun = time.monotonic()
     async with stage.session() as session, session.transaction():
         for table in ("ready_entries", "claim_batches", "receipt_completion_batches"):
             await session.fetchval(f"select slot from awa.{table} limit 1")  # noqa: S608
-        await asyncio.sleep(3)
+        async with stage.session() as other:
+
+            async def holds_up() -> bool:
+                return bool(await other.fetchval(HELD_UP, session.get_server_pid()))
+
+            with suppress(AssertionError):
+                await eventually(holds_up, PRUNE_LIMIT)
+                await asyncio.sleep(max(0.0, 3 - (time.monotonic() - begun)))
+                return True
+    return False
 
 
-async def cut_at_commit(stage: Stage, chance: random.Random) -> None:
+async def cut_at_commit(stage: Stage, chance: random.Random) -> bool:
     """A connection breaks after the server has committed and before the client hears of it."""
     member = chance.choice(stage.members)
     when = chance.choice((When.BEFORE_ANSWER, When.BEFORE_ANSWER, When.AFTER_FIRST_ANSWER))
     point = member.proxy.cut_at(chance.choice(COMMITS[member.module]), when)
-    happened = await asyncio.to_thread(point.wait_quietly, timedelta(seconds=3))
-    stage.counts["answers cut off"] += happened
+    return await asyncio.to_thread(point.wait_quietly, timedelta(seconds=3))
 
 
-async def cut_everything(stage: Stage, chance: random.Random) -> None:
+async def cut_everything(stage: Stage, chance: random.Random) -> bool:
     """All connections of a process break at once."""
-    await asyncio.to_thread(someones_proxy(stage, chance).cut)
+    proxy = someones_proxy(stage, chance)
+    open_ones = proxy.connections
+    await asyncio.to_thread(proxy.cut)
+    return open_ones > 0
 
 
-async def black_hole(stage: Stage, chance: random.Random) -> None:
+async def black_hole(stage: Stage, chance: random.Random) -> bool:
     """One process's packets go nowhere for a while; then they arrive late, or never."""
     proxy = someones_proxy(stage, chance)
     await asyncio.to_thread(proxy.black_hole)
     await asyncio.sleep(SILENCE_SECONDS + chance.random())
+    held = proxy.connections
     if chance.random() < 0.5:
         await asyncio.to_thread(proxy.cut)
     await asyncio.to_thread(proxy.forward)
+    return held > 0
 
 
-async def use_up_connections(stage: Stage, chance: random.Random) -> None:
+async def use_up_connections(stage: Stage, chance: random.Random) -> bool:
     """The server is out of connections while a process loses the ones it had."""
     taken: list[asyncpg.Connection] = []
     proxy = someones_proxy(stage, chance)
@@ -184,26 +234,42 @@ async def use_up_connections(stage: Stage, chance: random.Random) -> None:
         for session in taken:
             session.terminate()
     stage.counts["connections refused"] += refused
+    return refused > 0
 
 
 def _connects(stage: Stage, count: int) -> list[Awaitable[asyncpg.Connection]]:
     return [asyncpg.connect(stage.server.dsn(DATABASE), timeout=5) for _ in range(count)]
 
 
-async def make_read_only(stage: Stage, chance: random.Random) -> None:
+async def make_read_only(stage: Stage, chance: random.Random) -> bool:
     """The server takes no writes for a while."""
     try:
         await stage.configure("default_transaction_read_only", "on")
         await asyncio.sleep(2)
+        return await _refuses_writes(stage)
     finally:
         await stage.configure("default_transaction_read_only", None)
 
 
-async def fill_disk(stage: Stage, chance: random.Random) -> None:
+async def _refuses_writes(stage: Stage) -> bool:
+    session = await asyncpg.connect(stage.dsn, timeout=5)
+    try:
+        await session.execute("create table awa.soak_probe ()")
+    except asyncpg.ReadOnlySQLTransactionError:
+        return True
+    else:
+        await session.execute("drop table awa.soak_probe")
+        return False
+    finally:
+        await session.close(timeout=5)
+
+
+async def fill_disk(stage: Stage, chance: random.Random) -> bool:
     """The disk with the database's files is full for a while."""
     try:
         await asyncio.to_thread(stage.disk.fill)
         await asyncio.sleep(3)
+        return await asyncio.to_thread(lambda: stage.disk.is_full)
     finally:
         await asyncio.to_thread(stage.disk.relieve)
 
@@ -219,7 +285,7 @@ FAULTS: dict[Fault, int] = {
 
 def possible_faults(stage: Stage, only: tuple[str, ...] = ()) -> tuple[list[Fault], dict[str, str]]:
     """Return one round of faults, all or only those named, and which are left out here and why."""
-    left_out = {}
+    left_out: dict[str, str] = {}
     if not FAKE_CLOCKS:
         left_out[wrong_clock.__name__] = "libfaketime is not installed"
     if not stage.disk.mounted:
@@ -229,4 +295,4 @@ def possible_faults(stage: Stage, only: tuple[str, ...] = ()) -> tuple[list[Faul
         for fault, times in FAULTS.items()
         for _ in range(times)
         if fault.__name__ not in left_out and (not only or fault.__name__ in only)
-    ], left_out
+    ], {name: reason for name, reason in left_out.items() if not only or name in only}

@@ -27,9 +27,30 @@ class TimedJournal(Journal):
         super().note(*((now, *line) for line in lines))
 
 
+def clock_offset() -> float:
+    """Return by how much the time of day is ahead of the steady clock in this process."""
+    return time.time() - time.monotonic()
+
+
+def note_offset(folder: Path) -> None:
+    """Let others see which time of day this process has."""
+    Journal(folder, "clock").note((str(clock_offset()),))
+
+
+def read_offsets(folder: Path) -> list[float]:
+    """Return what each process noted of its time of day, the last one last."""
+    paths = sorted(folder.glob("clock.*.journal"), key=lambda path: path.stat().st_mtime_ns)
+    return [float(line) for path in paths for line in path.read_text().split()]
+
+
 def read_journals(folder: Path, name: str) -> Iterator[list[str]]:
     """Return the lines of every journal of a name; a torn last line is left out."""
     for path in sorted(folder.glob(f"{name}.*.journal")):
-        for line in path.read_text().splitlines(keepends=True):
-            if line.endswith("\n"):
-                yield line.rstrip("\n").split("\t")
+        yield from read_journal(path)
+
+
+def read_journal(path: Path) -> Iterator[list[str]]:
+    """Return the lines of one journal; a torn last line is left out."""
+    for line in path.read_text().splitlines(keepends=True):
+        if line.endswith("\n"):
+            yield line.rstrip("\n").split("\t")

@@ -44,6 +44,7 @@ def verdicts(
     return [
         {
             "promise": promise.text, "kept": not promise.violations, "checked": promise.checked,
+            "of": promise.of,
             "violations": [
                 {"text": v.text, "timeline": timeline(lines.get(v.key or "", []), faults, begun)}
                 for v in promise.violations[:SHOWN]
@@ -74,9 +75,9 @@ def as_text(verdict: dict[str, Any]) -> Iterator[str]:
         ("figure", ""), [(name, str(value)) for name, value in verdict["figures"].items()]
     )
     yield from _table(
-        ("fault", "times", "median gap, s", "longest gap, s"),
+        ("fault", "times", "took effect", "median gap, s", "longest gap, s"),
         [
-            (name, str(f["times"]), f"{f['median_gap_seconds']:.2f}",
+            (name, str(f["times"]), str(f["took_effect"]), f"{f['median_gap_seconds']:.2f}",
              f"{f['longest_gap_seconds']:.2f}")
             for name, f in verdict["faults"].items()
         ],
@@ -90,7 +91,9 @@ def as_text(verdict: dict[str, Any]) -> Iterator[str]:
     )
     for promise in verdict["promises"]:
         word = "kept" if promise["kept"] else "BROKEN"
-        yield f"{word:7} {promise['promise']} ({promise['checked']} looked at)"
+        number = promise["checked"]
+        among = number if promise["of"] is None else f"{number} of {promise['of']}"
+        yield f"{word:7} {promise['promise']} ({among} looked at)"
         for violation in promise["violations"]:
             yield f"        {violation['text']}"
             yield from (f"            {line}" for line in violation["timeline"])

@@ -15,22 +15,25 @@ from support.soak.course import Course, judge_course
 from support.soak.faults import NETWORK_ERRORS, Fault, possible_faults
 from support.soak.report import as_text, figures, verdicts
 from support.soak.stage import Member, Stage
-from support.soak.stories import read_stories
+from support.soak.stories import read_begins, read_stories
 from support.soak.verdict import gather, judge
-from support.soak.watch import Happened, Memory, pauses, summary
+from support.soak.watch import Happened, Lives, Memory, pauses, summary
 from support.soak.work import STEADY
 from support.waiting import eventually
 
 QUIET_LIMIT_SECONDS = 120.0
 """For so long nothing may end at the end, once nobody produces and nothing is broken any more."""
+EFFECT_LIMIT_SECONDS = 300.0
+"""For so long after the planned end those kinds of faults are tried that took no effect yet."""
 FAULT_LIMIT_SECONDS = 180.0
 START_LIMIT = timedelta(seconds=180)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run. It ends after `seconds` and whole `rounds` of faults, or after so many jobs.
+    """What to run. It ends after `seconds`, or after so many jobs.
 
+    A kind of fault that has taken no effect by then is tried until it does, for some minutes.
     `rate` is jobs a second over all producers, `fault_every` the seconds between faults on average.
     """
 
@@ -42,7 +45,6 @@ class Plan:
     fault_every: float = 2.0
     rate: float = 500.0
     only: tuple[str, ...] = ()
-    rounds: int = 0
 
 
 class Soak:
@@ -55,6 +57,7 @@ class Soak:
         self.faults: list[Happened] = []
         self.left_out: dict[str, str] = {}
         self.memory = Memory()
+        self.lives = Lives()
         self._chance = random.Random(plan.seed)  # noqa: S311 - chance, not secrets
         self._deck: list[Fault] = []
         self._begun = time.monotonic()
@@ -64,11 +67,15 @@ class Soak:
         try:
             await self.stage.set_up()
             await self._start()
-            watching = asyncio.create_task(self.memory.watch(self.stage))
+            watching = [
+                asyncio.create_task(watcher.watch(self.stage))
+                for watcher in (self.memory, self.lives)
+            ]
             await self._break_things()
             produced_until = time.monotonic()
             await self._wind_down()
-            watching.cancel()
+            for task in watching:
+                task.cancel()
             return await self._verdict(produced_until)
         finally:
             await self.stage.tear_down()
@@ -99,20 +106,26 @@ class Soak:
     async def _break_things(self) -> None:
         end = self._begun + self.plan.seconds
         while any(producer.is_running for producer in self.stage.producers):
-            if time.monotonic() > end and len(self.faults) >= self._least_faults():
+            late = time.monotonic() - end
+            if late > 0 and (not self._missing() or late > EFFECT_LIMIT_SECONDS):
                 return
             await asyncio.sleep(self._chance.random() * 2 * self.plan.fault_every)
-            fault = self._draw()
-            begun = time.monotonic()
+            fault = self._draw() if late < 0 else self._chance.choice(self._missing())
+            begun, took_effect = time.monotonic(), False
             try:
                 async with asyncio.timeout(FAULT_LIMIT_SECONDS):
-                    await fault(self.stage, self._chance)
+                    took_effect = await fault(self.stage, self._chance)
             except NETWORK_ERRORS as error:
                 self.stage.counts[f"{fault.__name__}: {type(error).__name__}"] += 1
-            self.faults.append(Happened(fault.__name__, begun, time.monotonic()))
+            self.faults.append(
+                Happened(fault.__name__, begun, time.monotonic(), took_effect=took_effect)
+            )
 
-    def _least_faults(self) -> int:
-        return self.plan.rounds * len(possible_faults(self.stage, self.plan.only)[0])
+    def _missing(self) -> list[Fault]:
+        """Return each kind that has taken no effect yet."""
+        done = {fault.name for fault in self.faults if fault.took_effect}
+        possible, _ = possible_faults(self.stage, self.plan.only)
+        return [fault for fault in dict.fromkeys(possible) if fault.__name__ not in done]
 
     def _draw(self) -> Fault:
         """Draw from a shuffled deck, so that every kind comes before one comes again."""
@@ -150,8 +163,9 @@ class Soak:
         begins = sorted(run.began_at for story in stories.values() for run in story.runs)
         followed = pauses(self.faults, begins, produced_until)
         course = Course(
-            followed, produced_until, len(self.stage.members),
-            self.stage.worst_updates, self.stage.counts,
+            followed, produced_until, len(self.stage.members), list(self.lives.found.values()),
+            await asyncio.to_thread(read_begins, self.folder), self.stage.worst_updates,
+            self.stage.counts, self.left_out,
         )  # fmt: skip
         promises = [*judge(evidence), *judge_course(course)]
         found = verdicts(promises, self.folder, self.faults, self._begun)
@@ -166,6 +180,7 @@ class Soak:
     def _timeline(self) -> list[str]:
         return [
             f"{fault.begun - self._begun:.1f} to {fault.ended - self._begun:.1f} {fault.name}"
+            f"{'' if fault.took_effect else ', without effect'}"
             for fault in self.faults
         ]
 

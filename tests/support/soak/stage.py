@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -46,6 +47,11 @@ class Member:
     def is_running(self) -> bool:
         """Whether the process exists."""
         return self.process is not None and self.process.returncode is None
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that run jobs, or whatever it is that this member does."""
+        return [self.process.pid] if self.process is not None and self.is_running else []
 
     @property
     def is_steady(self) -> bool:
@@ -164,11 +170,11 @@ class Stage:
         self._leaving.extend(members)
         await asyncio.gather(*(self.end(member) for member in members))
 
-    async def end(self, member: Member) -> None:
-        """Ask a process to stop; one that does not is counted and killed."""
+    async def end(self, member: Member) -> bool:
+        """Ask a process to stop; one that does not is counted and killed. True when it stopped."""
         process = member.process
-        if process is None:
-            return
+        if process is None or not member.is_running:
+            return False
         with suppress(ProcessLookupError):
             process.terminate()
         try:
@@ -177,13 +183,16 @@ class Stage:
         except TimeoutError:
             self.counts[f"{member.module} did not stop"] += 1
             await self.kill(member)
+            return False
+        return True
 
-    async def kill(self, member: Member) -> None:
-        """End a process from one instruction to the next."""
-        if member.process is not None:
-            with suppress(ProcessLookupError):
-                member.process.kill()
-            await member.process.wait()
+    async def kill(self, member: Member) -> bool:
+        """End a process from one instruction to the next; True when that is how it ended."""
+        if member.process is None or not member.is_running:
+            return False
+        with suppress(ProcessLookupError):
+            member.process.kill()
+        return await member.process.wait() == -signal.SIGKILL
 
     async def look_at_updates(self) -> None:
         """Read how many rows of partitioned tables were updated or deleted since the start."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from support.soak.journal import read_journals
+from support.soak.journal import read_journal, read_journals
 
 ENDS = {"Completed", "Cancelled", "TerminallyFailed"}
 COMMITTED, UNKNOWN, ROLLED_BACK = "committed", "unknown", "rolled back"
@@ -71,6 +71,16 @@ def read_stories(folder: Path) -> dict[str, Story]:
         if key in stories:
             _managed(stories[key], float(at), word, rest)
     return stories
+
+
+def read_begins(folder: Path) -> dict[int, list[float]]:
+    """Return when each process began its jobs, in order."""
+    return {
+        int(path.name.split(".")[1]): [
+            float(at) for at, word, *_ in read_journal(path) if word == "started"
+        ]
+        for path in folder.glob("worker.*.journal")
+    }
 
 
 def _produced(stories: dict[str, Story], at: float, word: str, key: str, rest: list[str]) -> None:

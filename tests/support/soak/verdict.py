@@ -56,11 +56,12 @@ class Violation:
 
 @dataclass(frozen=True)
 class Promise:
-    """One promise and what speaks against it."""
+    """One promise and what speaks against it: `checked` of so many that could be looked at."""
 
     text: str
     checked: int
     violations: list[Violation]
+    of: int | None = None
 
 
 async def gather(dsn: str, stories: dict[str, Story]) -> Evidence:

@@ -3,6 +3,7 @@
 import asyncio
 import bisect
 import statistics
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ import psutil
 from support.soak.stage import Stage
 
 MEMORY_EVERY_SECONDS = 5.0
+LOOK_EVERY_SECONDS = 1.0
 WINDOW_SECONDS = 30.0
 """For so long after a fault a pause is put down to it, or until the next one."""
 MEBIBYTE = 1024**2
@@ -26,6 +28,38 @@ class Happened:
     name: str
     begun: float
     ended: float
+    took_effect: bool = True
+
+
+@dataclass
+class Life:
+    """One process: seconds of the machine's steady clock at which it was first and last seen."""
+
+    pid: int
+    name: str
+    begun: float
+    ended: float
+
+
+@dataclass
+class Lives:
+    """The life of each process that runs jobs."""
+
+    found: dict[int, Life] = field(default_factory=dict)
+
+    async def watch(self, stage: Stage) -> None:
+        """Look for ever."""
+        while True:
+            self.look(stage)
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+
+    def look(self, stage: Stage) -> None:
+        """See who lives now."""
+        now = time.monotonic()
+        for number, worker in enumerate(stage.workers):
+            for pid in worker.pids:
+                life = self.found.setdefault(pid, Life(pid, f"worker {number}", now, now))
+                life.ended = now
 
 
 @dataclass
@@ -122,6 +156,7 @@ def summary(found: list[Pause]) -> dict[str, dict[str, Any]]:
     return {
         name: {
             "times": len(of_kind),
+            "took_effect": sum(pause.fault.took_effect for pause in of_kind),
             "longest_gap_seconds": max(pause.seconds for pause in of_kind),
             "median_gap_seconds": round(statistics.median(p.seconds for p in of_kind), 2),
         }

@@ -18,7 +18,7 @@ from awa import logs
 from awa._store.attempts import Flush
 from awa.outcome import Failed
 from support.soak.jobs import QUEUES, Soak
-from support.soak.journal import TimedJournal
+from support.soak.journal import TimedJournal, note_offset
 
 STEADY = "SOAK_STEADY"
 """Set for the one worker that no job kills, so that its memory can be watched."""
@@ -128,6 +128,7 @@ def noting(journal: TimedJournal, inner: Any) -> Any:
 
 async def work(dsn: str, folder: Path, seconds: float) -> None:
     """Work until SIGTERM."""
+    note_offset(folder)
     logs.configure(os.environ)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
