@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from awa.manifest import API_VERSION, KIND, QueueStatus
+from awa.manifest import API_VERSION, KIND, ConditionType, QueueStatus
 from awa_operator.actions import MANAGER
 from awa_operator.apply import Guard
 from awa_operator.cache import Cache, QueueEntry
@@ -12,6 +12,8 @@ from awa_operator.resources import QUEUES
 
 log = logging.getLogger(__name__)
 
+_OURS = frozenset(ConditionType)
+
 
 def plain(status: QueueStatus) -> dict[str, Any]:
     """Return a status as JSON values, without what is not set."""
@@ -19,7 +21,10 @@ def plain(status: QueueStatus) -> dict[str, Any]:
 
 
 def says_the_same(before: QueueStatus, after: QueueStatus) -> bool:
-    """Tell whether two statuses differ in nothing but when their conditions last changed."""
+    """Tell whether two statuses differ in nothing but when their conditions last changed.
+
+    Conditions of others, which stay in a status that we write, say nothing.
+    """
     return _undated(before) == _undated(after)
 
 
@@ -28,6 +33,7 @@ def _undated(status: QueueStatus) -> dict[str, Any]:
     conditions = {
         one["type"]: {name: value for name, value in one.items() if name != "lastTransitionTime"}
         for one in shown.get("conditions") or ()
+        if one["type"] in _OURS
     }
     return {**shown, "conditions": conditions}
 

@@ -23,5 +23,11 @@ def test_everything_else_does():
     assert not says_the_same(status(), QueueStatus(replicas=1))
 
 
+def test_a_condition_of_somebody_else_makes_no_difference():
+    foreign = status(type="example.org/Approved").conditions
+    more = status().model_copy(update={"conditions": (*status().conditions, *foreign)})
+    assert says_the_same(more, status())
+
+
 def test_what_is_not_set_is_not_written():
     assert plain(QueueStatus(replicas=0)) == {"replicas": 0, "conditions": []}
