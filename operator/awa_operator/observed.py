@@ -134,6 +134,7 @@ class JobView:
     the condition Failed (PodFailurePolicy, BackoffLimitExceeded, DeadlineExceeded, …), and
     `ended_at` the time of the ending condition. `owner_uids` are those of its owner references.
     `spec_hashes` is its annotation `awa.dev/specs`: each owner's spec when it was made, by uid.
+    `is_recorded`: nothing depends on it any more, by our annotation `awa.dev/recorded`.
     """
 
     name: str
@@ -148,7 +149,7 @@ class JobView:
     failed_message: str = ""
     ended_at: datetime | None = None
     is_deleting: bool = False
-    ttl_seconds: int | None = None
+    is_recorded: bool = False
     deadline_seconds: int | None = None
     resource_version: str = ""
     owner_uids: frozenset[str] = frozenset()

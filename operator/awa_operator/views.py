@@ -91,7 +91,7 @@ def job_view(body: Object, identity: str, pods: Iterable[Object]) -> JobView:
         failed_message=str(ending.get("message", ""))[:_LONGEST_MESSAGE],
         ended_at=moment(ending.get("lastTransitionTime")),
         is_deleting=meta.get("deletionTimestamp") is not None,
-        ttl_seconds=spec.get("ttlSecondsAfterFinished"),
+        is_recorded=labels.RECORDED in notes,
         deadline_seconds=spec.get("activeDeadlineSeconds"),
         resource_version=str(meta.get("resourceVersion", "")),
         spec_hashes=_spec_hashes(notes.get(labels.SPECS)),

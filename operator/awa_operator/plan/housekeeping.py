@@ -1,9 +1,10 @@
-"""Ended Jobs: their TTL is armed once nothing depends on them, and few failed ones are kept."""
+"""Ended Jobs: marked, with a TTL, once nothing depends on them; few failed ones are kept."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from awa.manifest import Queue
+from awa_operator import labels
 from awa_operator.actions import Action, DeleteJob, JobPatch, PatchJob
 from awa_operator.identity import target_hash
 from awa_operator.observed import JobPhase, JobView, Observed
@@ -19,11 +20,14 @@ def plan_housekeeping(observed: Observed) -> list[Action]:
     done = [job for job in over if not _is_evidence(observed, job, asking)]
     surplus = list(_surplus(observed, done))
     ttl = observed.queue.spec.migration.ttl_seconds_after_finished
-    patch = {"spec": {"ttlSecondsAfterFinished": ttl}}
+    patch = {
+        "metadata": {"annotations": {labels.RECORDED: "true"}},
+        "spec": {"ttlSecondsAfterFinished": ttl},
+    }
     arm: list[Action] = [
         PatchJob(name=job.name, patch=patch, purpose=JobPatch.ARM_TTL)
         for job in done
-        if job.ttl_seconds is None and job not in surplus
+        if not job.is_recorded and job not in surplus
     ]
     return [*arm, *(DeleteJob(name=job.name, uid=job.uid) for job in surplus)]
 

@@ -246,5 +246,5 @@ def _latest(observed: Observed, status: MigrationStatus) -> JobView | None:
 
 
 def _is_consumed(job: JobView) -> bool:
-    """Tell whether a success was recorded and is void since: its TTL is armed after recording."""
-    return job.phase is JobPhase.COMPLETE and job.ttl_seconds is not None
+    """Tell whether a success was recorded and is void since; a TTL may be of somebody else."""
+    return job.phase is JobPhase.COMPLETE and job.is_recorded

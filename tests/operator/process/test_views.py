@@ -50,6 +50,13 @@ def test_only_complete_and_failed_end_a_job(conditions, phase):
     assert job_view(job(*conditions), "0123456789", ()).phase is phase
 
 
+def test_a_job_is_recorded_by_our_mark_and_not_by_its_ttl():
+    body = job(condition("Complete"), ttlSecondsAfterFinished=60)
+    assert not job_view(body, "0123456789", ()).is_recorded
+    body["metadata"]["annotations"][labels.RECORDED] = "true"
+    assert job_view(body, "0123456789", ()).is_recorded
+
+
 def test_a_job_carries_its_number_target_attempt_and_what_its_owners_asked_for():
     view = job_view(job(condition("Failed", "DeadlineExceeded")), "0123456789", ())
     assert (view.number, view.target_hash, view.attempt) == (3, "1-abc", 2)

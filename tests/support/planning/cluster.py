@@ -236,7 +236,7 @@ class Job:
             phase=self.phase,
             failed_reason=self.failed_reason,
             ended_at=self.ended_at,
-            ttl_seconds=self.ttl_seconds,
+            is_recorded=labels.RECORDED in metadata["annotations"],
             deadline_seconds=spec["activeDeadlineSeconds"],
             resource_version=str(self.version),
             owner_uids=self.owners,

@@ -409,6 +409,9 @@ class World:
         job.version += 1
         if action.purpose is JobPatch.ARM_TTL:
             job.ttl_seconds = action.patch["spec"]["ttlSecondsAfterFinished"]
+            notes = {**job.manifest["metadata"]["annotations"]}
+            notes |= action.patch["metadata"]["annotations"]
+            job.manifest["metadata"] = {**job.manifest["metadata"], "annotations": notes}
         elif action.purpose is JobPatch.DEADLINE:
             job.manifest["spec"] = {**job.manifest["spec"], **action.patch["spec"]}
         else:
