@@ -49,6 +49,12 @@ class PollNotes(Protocol):
     def probed(self, identity: str, took_seconds: float, problem: DatabaseProblem | None) -> None:
         """Tell of one look at a database."""
 
+    def connected(self, identity: str, change: int) -> None:
+        """Tell that a session with a database was opened (1) or has ended (-1)."""
+
+    def left(self, identity: str) -> None:
+        """Tell that a database is looked at no more."""
+
 
 @dataclass(slots=True)
 class Places:
@@ -189,6 +195,7 @@ class DatabaseWatch:
                     self.session = session = await Session.open(dsn, self._schema)
                     session.on_wake = self._woken
                     session.on_end = self._session_ended
+                    self._note_session(1)
                     return await session.probe()
             except TimeoutError:
                 self._close()
@@ -330,6 +337,11 @@ class DatabaseWatch:
         if session is not None:
             session.on_end = lambda: None
             session.close()
+            self._note_session(-1)
+
+    def _note_session(self, change: int) -> None:
+        if self._notes is not None:
+            self._notes.connected(self._identity, change)
 
 
 def _has_work(view: SignalsView | None) -> bool:

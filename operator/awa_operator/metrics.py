@@ -165,11 +165,6 @@ class Metrics:
         """Return all series in Prometheus' text format."""
         return generate_latest(self.registry)
 
-    def forget_database(self, identity: str) -> None:
-        """Remove every series of a database."""
-        for metric in self._by_database:
-            metric.remove_by_labels({"database": identity})
-
     def request(self, verb: str, resource: str, code: str) -> None:
         """Count a request to the API server."""
         self.api_requests.labels(verb, resource, code).inc()
@@ -198,7 +193,7 @@ class Metrics:
     def probed(self, identity: str, took_seconds: float, problem: DatabaseProblem | None) -> None:
         """Note one look at a database."""
         self.db_probe_duration.labels(identity).observe(took_seconds)
-        self.db_connections.labels(identity).set(0 if problem is not None else 1)
+        self.db_connections.labels(identity)
         if problem is not None:
             self.db_probe_failures.labels(identity, problem.value).inc()
 
@@ -216,6 +211,15 @@ class Metrics:
         for kind, queues in self._refused.items():
             queues.clear()
             self.degraded.labels(f"cannot write {kind}").set(0)
+
+    def connected(self, identity: str, change: int) -> None:
+        """Note that a session with a database was opened or has ended."""
+        self.db_connections.labels(identity).inc(change)
+
+    def left(self, identity: str) -> None:
+        """Remove every series of a database that is looked at no more."""
+        for metric in self._by_database:
+            metric.remove_by_labels({"database": identity})
 
     def heard(self, resource: str, at: datetime) -> None:
         """Note that a watch told something."""

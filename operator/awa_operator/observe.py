@@ -18,7 +18,7 @@ from awa_operator import labels, names
 from awa_operator.cache import Cache, Object, QueueEntry, uid_of
 from awa_operator.databases import Databases, LiveWorker, QueueKey, Served
 from awa_operator.dsn import Dsn
-from awa_operator.errors import ApiGone
+from awa_operator.errors import ApiGone, NotLeading
 from awa_operator.kube import Kube
 from awa_operator.observed import (
     DatabaseProblem,
@@ -40,6 +40,8 @@ from awa_operator.views import deployment_view, is_pod_over, job_view, satellite
 
 NEWCOMER = timedelta(seconds=10)
 """A worker that started less long ago may be known before its pod is."""
+
+FORGOTTEN = "leading ended meanwhile"
 
 DOUBT = timedelta(seconds=10)
 """How often a Secret is fetched again while its database or workers cannot be relied on."""
@@ -85,6 +87,10 @@ class Observer:
         """Return what is remembered of a Queue, to be changed."""
         return self._memories.setdefault(key, QueueMemory())
 
+    def remembers(self, key: QueueKey, memory: QueueMemory) -> bool:
+        """Tell whether this is what is remembered of a Queue: not after it was forgotten."""
+        return self._memories.get(key) is memory
+
     def forget(self, key: QueueKey) -> None:
         """Remember nothing of a Queue that is gone, and leave its database alone."""
         self._memories.pop(key, None)
@@ -96,10 +102,15 @@ class Observer:
             self.forget(key)
 
     async def observe(self, entry: QueueEntry, queue: Queue, now: datetime) -> Observed:
-        """Return what is known. Raises an `ApiError` when a Secret cannot be asked for."""
+        """Return what is known.
+
+        Raises an `ApiError` when a Secret cannot be asked for, `NotLeading` when all was forgotten.
+        """
         memory = self.memory(entry.key)
         deployment = self._deployment(entry, memory)
         secrets, dsn = await self._read_secrets(entry.key, queue, deployment, now)
+        if not self.remembers(entry.key, memory):
+            raise NotLeading(FORGOTTEN)
         self._serve(entry, queue, dsn, deployment)
         view = self._databases.view(entry.key)
         return Observed(

@@ -62,7 +62,9 @@ class Poller:
             watch.drop(key)
             if not watch.serves:
                 del self._watches[before]
-                ending = asyncio.create_task(watch.stop(), name=f"close database {before[0]}")
+                ending = asyncio.create_task(
+                    self._leave(watch, before[0]), name=f"close database {before[0]}"
+                )
                 self._ending.add(ending)
                 ending.add_done_callback(self._ending.discard)
         if served is None:
@@ -129,6 +131,12 @@ class Poller:
         )
         self._watches[served.way] = watch
         return watch
+
+    async def _leave(self, watch: DatabaseWatch, identity: str) -> None:
+        """End the looks at a database, and tell when they were the last."""
+        await watch.stop()
+        if self._notes is not None and all(way[0] != identity for way in self._watches):
+            self._notes.left(identity)
 
     def _watch_of(self, key: QueueKey) -> DatabaseWatch | None:
         way = self._ways.get(key)

@@ -13,10 +13,10 @@ from awa_operator.apply import Executor, Pass
 from awa_operator.cache import Cache, QueueEntry
 from awa_operator.conditions import Reason
 from awa_operator.databases import QueueKey
-from awa_operator.errors import ApiGone
+from awa_operator.errors import ApiGone, NotLeading
 from awa_operator.events import Herald
 from awa_operator.metrics import Metrics
-from awa_operator.observe import Observer, QueueMemory
+from awa_operator.observe import FORGOTTEN, Observer, QueueMemory
 from awa_operator.observed import Observed
 from awa_operator.plan import plan_queue
 from awa_operator.plan.events import ROLLOUT_COMPLETED
@@ -72,8 +72,11 @@ class Reconciler:
         self._metrics.refused(key, ())
 
     async def _reconcile(self, key: QueueKey) -> timedelta | None:
+        memory = self._observer.memory(key)
         for _ in range(ROUNDS):
             entry = self._cache.queue(key)
+            if not self._observer.remembers(key, memory):
+                raise NotLeading(FORGOTTEN)
             if entry is None or entry.is_deleting:
                 # What it owns goes with it, without us.
                 self.forget(key)
@@ -96,7 +99,8 @@ class Reconciler:
         holds = await self._executor.run(plan.actions, Pass(entry.key, observed, memory, now))
         if not holds:
             return None
-        self._note(entry, observed, plan, memory)
+        if self._observer.remembers(entry.key, memory):
+            self._note(entry, observed, plan, memory)
         await self._reporter.report(entry, plan.status)
         if plan.events:
             # The one that says what was written, whose version names the events.
@@ -129,7 +133,8 @@ class Reconciler:
             found = view.signals
             due = found.due_soon + found.orphaned + found.expired_callbacks + found.due_cron
             figures.take_jobs(ready=found.ready, running=found.running, due=due, lag=found.lag)
-        if entry.identity is None:
+        if entry.identity is None or observed.database is None:
+            # The series of a database are those of the looks at it.
             return
         for action in plan.actions:
             if isinstance(action, CreateJob):

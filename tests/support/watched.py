@@ -37,12 +37,21 @@ class Probes:
     seconds: dict[str, list[float]] = field(default_factory=dict)
     ends: dict[str, list[float]] = field(default_factory=dict)
     """When each look ended, by the monotonic clock."""
+    sessions: Counter[str] = field(default_factory=Counter)
 
     def probed(self, identity: str, took_seconds: float, problem: DatabaseProblem | None) -> None:
         """Note a look."""
         self.problems.append((identity, problem))
         self.seconds.setdefault(identity, []).append(took_seconds)
         self.ends.setdefault(identity, []).append(time.monotonic())
+
+    def connected(self, identity: str, change: int) -> None:
+        """Note how many sessions are open."""
+        self.sessions[identity] += change
+
+    def left(self, identity: str) -> None:
+        """Note that a database is looked at no more."""
+        assert self.sessions.pop(identity, 0) == 0
 
     def looks(self, identity: str) -> int:
         """Return how often a database was looked at."""

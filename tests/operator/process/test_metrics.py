@@ -93,7 +93,7 @@ def test_no_series_of_a_database_is_left_when_it_is_gone():
     metrics.probed("aa", 0.1, None)
     metrics.probed("aa", 0.1, DatabaseProblem.TIMEOUT)
     metrics.probed("bb", 0.1, None)
-    metrics.forget_database("aa")
+    metrics.left("aa")
     shown = "\n".join(lines(metrics))
     assert 'database="aa"' not in shown
     assert 'database="bb"' in shown
