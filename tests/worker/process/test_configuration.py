@@ -148,6 +148,20 @@ async def test_a_schema_that_took_something_away_ends_it_with_78(commands, datab
     assert "upgrade Awa in this process" in command.output.splitlines()[-1]
 
 
+async def test_a_schema_that_takes_something_away_meanwhile_ends_it_and_its_jobs_go_back(
+    commands, client, database
+):
+    command = commands.start("work", "--processes", "2")
+    await command.works(2)
+    job = await client.insert({"key": "a"}, kind="stay")
+    await commands.noted("started", "a")
+    await newer(database.dsn, "contract")
+    assert await command.ended(60) == 78
+    assert "upgrade Awa in this process" in command.output.splitlines()[-1]
+    found = await client.get_job(job.id)
+    assert (found.state, found.attempt, found.errors) == (JobState.Available, 0, [])
+
+
 async def test_a_schema_that_only_added_something_is_fine(commands, database):
     await newer(database.dsn, "expand")
     await commands.start().works()
