@@ -3,7 +3,8 @@
 `Tenure` holds the rules and no clock of its own: a replica leads only until the moment at which
 another one could count its lease as expired, reckoned from when it *sent* its last renewal by a
 clock that goes on while a process is stopped. So a replica that was paused knows, before it writes
-anything, that it no longer leads. Wall clocks are written into the Lease for people and never read.
+anything, that it no longer leads. Wall clocks are written into the Lease for people. They are read
+only to know for how long nobody has led, which says how much of the past is unknown.
 """
 
 import asyncio
@@ -211,6 +212,8 @@ class Election:
         self._clock = clock
         self._today = today
         self._acting = False
+        self.led_before: datetime | None = None
+        """When somebody was last known to lead before this replica began to; None if never."""
         self._woken = asyncio.Event()
         self._heard_at = clock()
         self._confirmed_at: float | None = None
@@ -293,10 +296,12 @@ class Election:
         self._tenure.observe(record, self._clock(), is_answer=True)
 
     async def _write(self) -> None:
-        sent_at, today = self._clock(), self._today()
+        sent_at, today, before = self._clock(), self._today(), self._tenure.seen
         self._sent = today, sent_at
         record = await self._store.write(self._tenure.claim(today))
         self._tenure.confirm(record, sent_at, self._clock())
+        if not self._acting:
+            self.led_before = before.renewed if before is not None else None
         self._confirmed_at = sent_at
 
     async def _wait(self, seconds: float) -> None:

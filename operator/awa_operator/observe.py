@@ -73,6 +73,7 @@ class Observer:
         databases: Databases,
         *,
         concurrent_rollouts: int,
+        led_before: Callable[[], datetime | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cache = cache
@@ -80,6 +81,7 @@ class Observer:
         self._secrets = secrets
         self._databases = databases
         self._concurrent_rollouts = concurrent_rollouts
+        self._led_before = led_before
         self._clock = clock
         self._memories: dict[QueueKey, QueueMemory] = {}
 
@@ -125,7 +127,7 @@ class Observer:
             worker_pods=self._cache.count_pods_of_queue(entry.key),
             siblings=self._siblings(entry),
             signals=self._databases.signals(entry.key),
-            history=memory.history or _remembered(entry),
+            history=memory.history or _remembered(entry, self._led_before()),
             foreign_scaler=self._cache.scaler_of_queue(entry.key),
             satellites=self._satellites(entry),
             template_check=memory.template_check,
@@ -301,12 +303,13 @@ class Observer:
         return is_pod_over(body)
 
 
-def _remembered(entry: QueueEntry) -> History:
+def _remembered(entry: QueueEntry, last_look: datetime | None) -> History:
     """Return what a status keeps of scaling over a restart."""
     scaling = entry.status.scaling
     if scaling is None:
         return History()
-    return History.from_status(scaling.model_dump(mode="json", by_alias=True, exclude_none=True))
+    told = scaling.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return History.from_status(told, last_look)
 
 
 def utcnow() -> datetime:

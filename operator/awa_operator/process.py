@@ -67,6 +67,7 @@ class Process:
             SecretReader(self._kube, fresh_for=timedelta(seconds=settings.secret_seconds)),
             self._poller,
             concurrent_rollouts=settings.concurrent_rollouts,
+            led_before=lambda: self.election.led_before,
         )
         self._reconciler = self._make_reconciler()
         self.queue: WorkQueue[QueueKey] = self._make_queue()

@@ -76,7 +76,7 @@ def test_a_restart_holds_the_count_for_one_window(looking):
 def test_a_restart_keeps_the_cooldown_running(looking):
     planner = looking(1, min_replicas=0, cooldown=timedelta(seconds=1200))
     planner.looks(600)
-    planner.history = History.from_status(planner.history.to_status())
+    planner.history = History.from_status(planner.history.to_status(), planner.now)
     assert planner.looks(610) == [1] * 60 + [0]
 
 
@@ -109,6 +109,24 @@ def test_a_long_gap_does_not_count_as_idleness(looking):
     assert planner.look(after=7200).history.idle_since == planner.now
     assert set(planner.looks(590)) == {1}
     assert planner.look(after=10).desired == 0
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["told", "unknown"])
+def test_a_long_absence_does_not_count_as_idleness(looking, is_told):
+    planner = looking(1, min_replicas=0, cooldown=timedelta(seconds=600))
+    planner.looks(300)
+    last_look = planner.now if is_told else None
+    planner.history = History.from_status(planner.history.to_status(), last_look)
+    assert planner.look(after=7200).history.idle_since == planner.now
+    assert set(planner.looks(590)) == {1}
+    assert planner.look(after=10).desired == 0
+
+
+def test_a_short_idleness_before_a_restart_counts_though_no_last_look_is_known(looking):
+    planner = looking(1, min_replicas=0, cooldown=timedelta(seconds=1200))
+    planner.looks(200)
+    planner.history = History.from_status(planner.history.to_status())
+    assert planner.looks(1010) == [1] * 100 + [0]
 
 
 def test_one_missed_look_is_no_gap(looking):

@@ -52,23 +52,26 @@ class History:
     last_scale_time: datetime | None = None
     last_scale_reason: Reason | None = None
     failures: int = 0
+    last_look: datetime | None = None
+    """When there was a look before a restart, as far as is known."""
 
     def looked(self, current: int, now: datetime, blind_after: timedelta) -> Self:
         """Return the history brought up to `now`, where the replica count is `current`.
 
         A decided change that was not carried out is forgotten; one made by someone else is
         noted. Without a look for longer than `blind_after` nothing is known of the time between:
-        as after a restart, `current` is the only need that is remembered.
+        `current` is the only need that is remembered, and the queue has to be seen idle anew.
+        After a restart it is the same, reckoned from the last moment that is told.
         """
         history, idle_since = self._settled(current), _past(self.idle_since, now)
         steps = tuple(step for step in history.steps if step.at <= now)
         if not steps or steps[-1].replicas != current:
             steps = (*steps, Step(now, current))
         samples = tuple(sample for sample in history.samples if sample.at <= now)
-        if not samples:
-            samples = (Sample(now, current),)
-        elif now - samples[-1].at > blind_after:
-            samples, idle_since = (Sample(now, current),), None
+        last_look = samples[-1].at if samples else history._last_told(now)
+        if last_look is None or now - last_look > blind_after:
+            samples, idle_since = (), None
+        samples = samples or (Sample(now, current),)
         return replace(history, samples=samples, steps=steps, idle_since=idle_since)
 
     def with_need(self, replicas: int, now: datetime, window: timedelta) -> Self:
@@ -119,8 +122,10 @@ class History:
         return status if reason is None else {**status, "lastScaleReason": reason.value}
 
     @classmethod
-    def from_status(cls, status: Mapping[str, object] | None) -> Self:
-        """Return the history that `to_status` kept.
+    def from_status(
+        cls, status: Mapping[str, object] | None, last_look: datetime | None = None
+    ) -> Self:
+        """Return the history that `to_status` kept; the last look was not before `last_look`.
 
         A value that cannot be read counts as absent, which can delay a change but not cause one.
         """
@@ -131,7 +136,13 @@ class History:
             idle_since=_read(status.get("idleSince")),
             last_scale_time=_read(status.get("lastScaleTime")),
             last_scale_reason=next((known for known in Reason if known == reason), None),
+            last_look=last_look,
         )
+
+    def _last_told(self, now: datetime) -> datetime | None:
+        """Return when there was a look before a restart: each of these was noted at one."""
+        told = (self.last_look, self.idle_since, self.active_since, self.last_scale_time)
+        return max((moment for moment in told if moment and moment <= now), default=None)
 
     def _settled(self, current: int) -> Self:
         decided = self.pending
