@@ -10,7 +10,7 @@ from support.soak.run import Plan, soak
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 async def test_every_promise_is_kept_while_each_kind_of_fault_happens(test_run, postgres_binaries):
     seed = random.SystemRandom().randrange(10**6)
     folder = test_run.new_path("soak")

@@ -10,8 +10,8 @@ from support.soak.watch import Happened, Life, Pause
 
 BACK_LIMIT_SECONDS = 60.0
 """So long after a fault is over jobs must begin again, with nobody's help."""
-PLENTY = 600
-"""When all begin so many jobs in that time, there was work for each process."""
+PLENTY = 3000
+"""When all begin so many jobs in that time, there was work for each process, and time for it."""
 DID_NOT_STOP = "did not stop"
 
 

@@ -5,6 +5,7 @@ It returns whether it took effect: the same fault may find nobody to harm.
 
 import asyncio
 import math
+import os
 import random
 import signal
 import time
@@ -27,6 +28,7 @@ type Fault = Callable[[Stage, random.Random], Awaitable[bool]]
 NETWORK_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 FAKE_CLOCKS = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 START_LIMIT = timedelta(seconds=180)
+ORPHAN_LIMIT = timedelta(seconds=20)
 HALF_AN_HOUR_SECONDS = 1800.0
 PRUNE_LIMIT = timedelta(seconds=10)
 """So long a prune is waited for: longer than two turns of the ring are apart."""
@@ -34,6 +36,7 @@ SILENCE_SECONDS = 2.5
 """Longer than others wait for a heartbeat: who is silent for so long is declared dead."""
 COMMITS = {
     "work": ("finish_v", "finish_v", "claim_v", "heartbeat_v"),
+    "command": ("finish_v", "finish_v", "claim_v", "heartbeat_v"),
     "produce": ("enqueue_v", "commit"),
     "manage": ("cancel_v", "retry_v", "pause_queue_v"),
 }
@@ -44,9 +47,7 @@ select i.pid from awa.leader l join awa.runtime_instances i using (worker_id)
 """
 HELD_BACK = "select age(backend_xmin) > 10 from pg_stat_activity where pid = $1"
 HELD_UP = """
-select exists (select from pg_locks l join pg_stat_activity a using (pid)
-                where not l.granted and $1 = any (pg_blocking_pids(l.pid))
-                  and a.query like '%prune_v%')
+select blocker from awa.prune_v1(make_interval(secs => $1), pg_size_bytes('1 TB'))
 """
 
 
@@ -71,13 +72,37 @@ async def kill_leader(stage: Stage, chance: random.Random) -> bool:
         async with stage.session() as session:
             pid = await session.fetchval(LEADER)
         for worker in stage.workers:
-            if worker.process is None or worker.process.pid != pid:
+            if pid not in worker.pids:
                 continue
             if not worker.is_steady:
-                return await stage.kill(worker)
-            await suspend(worker)
+                return kill_process(pid)
+            await suspend(pid)
         await asyncio.sleep(0.5)
     return False
+
+
+async def kill_child(stage: Stage, chance: random.Random) -> bool:
+    """A process of `awa worker` is gone; its supervisor settles what it had."""
+    pids = [pid for worker in stage.workers if worker.is_command for pid in worker.pids]
+    return bool(pids) and kill_process(chance.choice(pids))
+
+
+async def kill_supervisor(stage: Stage, chance: random.Random) -> bool:
+    """An `awa worker` is gone, and its processes with it; the next one settles what they had."""
+    for worker in stage.workers:
+        if worker.is_command and (pids := worker.pids) and await stage.kill(worker):
+            await eventually(lambda: not any(map(psutil.pid_exists, pids)), ORPHAN_LIMIT)
+            return True
+    return False
+
+
+def kill_process(pid: int) -> bool:
+    """End a process from one instruction to the next; True when it was there."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 async def kill_producer(stage: Stage, chance: random.Random) -> bool:
@@ -92,18 +117,17 @@ async def restart_worker(stage: Stage, chance: random.Random) -> bool:
 
 async def suspend_worker(stage: Stage, chance: random.Random) -> bool:
     """A worker stands still until it has been declared dead, then goes on."""
-    return await suspend(chance.choice(stage.workers))
+    pids = [pid for worker in stage.workers for pid in worker.pids]
+    return bool(pids) and await suspend(chance.choice(pids))
 
 
-async def suspend(worker: Member) -> bool:
+async def suspend(pid: int) -> bool:
     """Let a process stand still for longer than others wait for it; True when it did."""
-    if worker.process is None:
-        return False
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
-        worker.process.send_signal(signal.SIGSTOP)
+        os.kill(pid, signal.SIGSTOP)
         await asyncio.sleep(SILENCE_SECONDS)
-        stood = psutil.Process(worker.process.pid).status() == psutil.STATUS_STOPPED
-        worker.process.send_signal(signal.SIGCONT)
+        stood = psutil.Process(pid).status() == psutil.STATUS_STOPPED
+        os.kill(pid, signal.SIGCONT)
         return stood
     return False
 
@@ -176,7 +200,8 @@ async def block_prune(stage: Stage, chance: random.Random) -> bool:
         async with stage.session() as other:
 
             async def holds_up() -> bool:
-                return bool(await other.fetchval(HELD_UP, session.get_server_pid()))
+                blocker = await other.fetchval(HELD_UP, stage.retention_seconds)
+                return f"process {session.get_server_pid()} of" in (blocker or "")
 
             with suppress(AssertionError):
                 await eventually(holds_up, PRUNE_LIMIT)
@@ -276,10 +301,10 @@ async def fill_disk(stage: Stage, chance: random.Random) -> bool:
 
 # fault: how often it comes in one round
 FAULTS: dict[Fault, int] = {
-    kill_worker: 2, kill_leader: 1, kill_producer: 1, restart_worker: 1, suspend_worker: 1,
-    wrong_clock: 1, kill_server: 1, restart_server: 1, fail_over_to_standby: 1, pin_snapshot: 1,
-    block_prune: 1, cut_at_commit: 4, cut_everything: 1, black_hole: 1, use_up_connections: 1,
-    make_read_only: 1, fill_disk: 1,
+    kill_worker: 2, kill_leader: 1, kill_child: 1, kill_supervisor: 1, kill_producer: 1,
+    restart_worker: 1, suspend_worker: 1, wrong_clock: 1, kill_server: 1, restart_server: 1,
+    fail_over_to_standby: 1, pin_snapshot: 1, block_prune: 1, cut_at_commit: 4, cut_everything: 1,
+    black_hole: 1, use_up_connections: 1, make_read_only: 1, fill_disk: 1,
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ QUEUES = ("alpha", "beta")
 MODES: dict[str, tuple[float, str]] = {
     "ok": (800, "completed"),
     "slow": (40, "completed"),
+    "thread": (40, "completed"),
     "fail_once": (40, "completed"),
     "snooze": (20, "completed"),
     "retry_after": (20, "completed"),
@@ -29,6 +30,16 @@ class Soak:
 
     key: str
     mode: str
+
+
+@dataclass(frozen=True)
+class Plain(Soak):
+    """Args of a job whose handler is a plain function, which runs in a thread."""
+
+
+def make_job(key: str, mode: str) -> Soak:
+    """Return the args of a job that does what its mode says."""
+    return Plain(key, mode) if mode == "thread" else Soak(key, mode)
 
 
 def draw_mode(chance: random.Random, *, alone: bool) -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import awa
-from support.soak.jobs import QUEUES, Soak, draw_mode, max_attempts
+from support.soak.jobs import QUEUES, Soak, draw_mode, make_job, max_attempts
 from support.soak.journal import TimedJournal
 
 UNIQUE_KEYS = 30
@@ -62,7 +62,7 @@ class Producer:
         mode = mode or draw_mode(self._chance, alone=count == 1)
         for _ in range(count):
             self.made += 1
-            jobs.append(Soak(f"{self._name}-{self.made}", mode))
+            jobs.append(make_job(f"{self._name}-{self.made}", mode))
         self._journal.note(*(("tried", job.key, job.mode, *note) for job in jobs[-count:]))
         return queue
 

@@ -13,20 +13,21 @@ from typing import Any
 
 from support.soak.course import Course, judge_course
 from support.soak.faults import NETWORK_ERRORS, Fault, possible_faults
+from support.soak.handlers import STEADY
+from support.soak.knobs import retention
 from support.soak.report import as_text, figures, verdicts
-from support.soak.stage import Member, Stage
+from support.soak.stage import COMMAND, Member, Stage
 from support.soak.stories import read_begins, read_stories
 from support.soak.verdict import gather, judge
 from support.soak.watch import Happened, Lives, Memory, pauses, summary
-from support.soak.work import STEADY
 from support.waiting import eventually
 
 QUIET_LIMIT_SECONDS = 120.0
 """For so long nothing may end at the end, once nobody produces and nothing is broken any more."""
-EFFECT_LIMIT_SECONDS = 300.0
+EFFECT_LIMIT_SECONDS = 600.0
 """For so long after the planned end those kinds of faults are tried that took no effect yet."""
-FAULT_LIMIT_SECONDS = 180.0
-START_LIMIT = timedelta(seconds=180)
+FAULT_LIMIT_SECONDS = 300.0
+START_LIMIT = timedelta(seconds=600)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Soak:
     def __init__(self, plan: Plan, folder: Path, binaries: Path) -> None:
         self.plan = plan
         self.folder = folder
-        self.stage = Stage(folder, binaries)
+        self.stage = Stage(folder, binaries, retention(plan.seconds))
         self.faults: list[Happened] = []
         self.left_out: dict[str, str] = {}
         self.memory = Memory()
@@ -84,7 +85,8 @@ class Soak:
         stage, plan = self.stage, self.plan
         for number in range(plan.workers):
             environment = {} if number else {STEADY: "1"}
-            stage.workers.append(Member("work", (plan.seconds,), stage.proxy(), environment))
+            module = COMMAND if 0 < number == plan.workers - 1 else "work"
+            stage.workers.append(Member(module, (plan.seconds,), stage.proxy(), environment))
         for number in range(plan.producers):
             arguments = (
                 f"p{plan.seed}.{number}", plan.rate / plan.producers, plan.jobs // plan.producers,
@@ -108,6 +110,9 @@ class Soak:
         while any(producer.is_running for producer in self.stage.producers):
             late = time.monotonic() - end
             if late > 0 and (not self._missing() or late > EFFECT_LIMIT_SECONDS):
+                tried = {fault.name for fault in self.faults}
+                untried = {fault.__name__ for fault in self._missing()} - tried
+                self.left_out |= dict.fromkeys(untried, "there was no time for it")
                 return
             await asyncio.sleep(self._chance.random() * 2 * self.plan.fault_every)
             fault = self._draw() if late < 0 else self._chance.choice(self._missing())

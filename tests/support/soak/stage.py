@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import psutil
 
 from awa_migrations import migrate
 from support.pgwire import PostgresProxy
 from support.postgres import DURABLE_SETTINGS, SUPERUSER, Server
 from support.soak.disk import Disk
-from support.soak.work import STEADY
+from support.soak.handlers import STEADY
+from support.soak.knobs import environment
 
 SETTINGS = {
     **DURABLE_SETTINGS,
@@ -26,6 +28,7 @@ SETTINGS = {
     "wal_retrieve_retry_interval": "200ms",
 }
 DATABASE = "soak"
+COMMAND, PROCESSES = "command", 2
 STOP_LIMIT_SECONDS = 40.0
 STATEMENT_TIMEOUT_SECONDS = "5"
 
@@ -51,7 +54,33 @@ class Member:
     @property
     def pids(self) -> list[int]:
         """The processes that run jobs, or whatever it is that this member does."""
-        return [self.process.pid] if self.process is not None and self.is_running else []
+        if self.process is None or not self.is_running:
+            return []
+        return _children(self.process.pid) if self.is_command else [self.process.pid]
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it is an `awa worker`, a supervisor with processes of its own."""
+        return self.module == COMMAND
+
+    def words(self, dsn: str, folder: Path) -> list[str]:
+        """Return what to start it with."""
+        if self.is_command:
+            words = ["awa", "worker", "support.soak.app", "--processes", str(PROCESSES)]
+        else:
+            words = [f"support.soak.{self.module}", dsn, str(folder), *map(str, self.arguments)]
+        return [sys.executable, "-m", *words]
+
+    def variables(self, dsn: str, folder: Path) -> dict[str, str]:
+        """Return the variables that it is started with."""
+        if not self.is_command:
+            return self.environment
+        (seconds,) = self.arguments
+        return {
+            **environment(float(str(seconds))), **self.environment,
+            "AWA_DATABASE_URL": dsn, "AWA_STATE_FOLDER": str(folder / "state"),
+            "SOAK_FOLDER": str(folder),
+        }  # fmt: skip
 
     @property
     def is_steady(self) -> bool:
@@ -59,10 +88,21 @@ class Member:
         return STEADY in self.environment
 
 
+def _children(pid: int) -> list[int]:
+    with suppress(psutil.NoSuchProcess):
+        return [
+            child.pid
+            for child in psutil.Process(pid).children()
+            if child.status() != psutil.STATUS_ZOMBIE
+        ]
+    return []
+
+
 class Stage:
     """The server and every process of a soak."""
 
-    def __init__(self, folder: Path, binaries: Path) -> None:
+    def __init__(self, folder: Path, binaries: Path, retention_seconds: float) -> None:
+        self.retention_seconds = retention_seconds
         self.folder = folder
         self.disk = Disk(folder / "disk")
         self.server = Server(folder / "server", binaries, SETTINGS)
@@ -151,13 +191,12 @@ class Stage:
         dsn = f"postgresql://{SUPERUSER}@{member.proxy.address}/{DATABASE}"
         with (self.folder / f"{member.module}.log").open("ab") as log:
             member.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", f"support.soak.{member.module}", dsn, str(self.folder),
-                *map(str, member.arguments), stdout=log, stderr=log,
+                *member.words(dsn, self.folder), stdout=log, stderr=log,
                 env={
                     **os.environ, "PYTHONPATH": str(Path(__file__).parents[2]),
                     "AWA_STATEMENT_TIMEOUT_SECONDS": STATEMENT_TIMEOUT_SECONDS,
                     "AWA_LOG_LEVEL": "warning",
-                    **member.environment,
+                    **member.variables(dsn, self.folder),
                 },
             )  # fmt: skip
 

@@ -54,10 +54,12 @@ class Lives:
             await asyncio.sleep(LOOK_EVERY_SECONDS)
 
     def look(self, stage: Stage) -> None:
-        """See who lives now."""
+        """See who lives now and has come so far as to note its time of day."""
         now = time.monotonic()
         for number, worker in enumerate(stage.workers):
             for pid in worker.pids:
+                if not (stage.folder / f"clock.{pid}.journal").exists():
+                    continue
                 life = self.found.setdefault(pid, Life(pid, f"worker {number}", now, now))
                 life.ended = now
 
@@ -84,13 +86,11 @@ class Memory:
     def _sample(self, stage: Stage) -> None:
         others = []
         for worker in stage.workers:
-            if not worker.is_running or worker.process is None:
-                continue
-            found = sum(_resident(worker.process.pid))
-            if worker.is_steady:
-                self.samples["steady worker"].append(round(found, 1))
+            found = [size for pid in worker.pids for size in _resident(pid)]
+            if worker.is_steady and found:
+                self.samples["steady worker"].append(round(max(found), 1))
             else:
-                others.append(found)
+                others += found
         if others:
             self.samples["largest other worker"].append(round(max(others), 1))
         try:
