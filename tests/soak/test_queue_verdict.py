@@ -13,7 +13,8 @@ from support.soak.verdict import Evidence, judge
 from support.soak.watch import Happened, Life, Pause
 
 LEFT = ("scheduled", "available", "running", "retryable", "waiting_external")
-ENDED = {"completed": 6, "failed": 1, "cancelled": 1}
+PRUNED = ("pruned", *(f"pruned-{number}" for number in range(40)))
+ENDED = {"completed": 5 + len(PRUNED) + 1, "failed": 1, "cancelled": 1}
 type Break = Callable[[Evidence], object]
 
 
@@ -34,7 +35,10 @@ def row(key: str, state: str = "completed", mode: str = "ok", run: str = "t") ->
 
 
 def kept() -> Evidence:
-    """Jobs of every sort whose stories agree with the database, one of them pruned already."""
+    """Jobs of every sort whose stories agree with the database, most of them pruned already.
+
+    One of those was pruned before anybody looked.
+    """
     plain, due = ended("plain", 10), ended("due", 20)
     due.due_at = 19.5
     plain.seen.append("t")
@@ -44,26 +48,40 @@ def kept() -> Evidence:
     failed.accepted = [(51.1, "t", "Failed"), (52.1, "t", "Failed")]
     cancelled = Story("cancelled", "ok")
     cancelled.fate, cancelled.cancel_tried_at, cancelled.cancelled_at = COMMITTED, 60.0, 60.1
-    pruned, back, unknown = ended("pruned", 70), Story("back", "ok"), Story("unknown", "ok")
+    back, unknown = Story("back", "ok"), Story("unknown", "ok")
     back.fate, unknown.fate = ROLLED_BACK, UNKNOWN
     rescued = ended("rescued", 80)
     rescued.runs.insert(0, Run("lost", 75, 75))
     rescued.stale = 1
-    stories = (plain, due, first, second, failed, cancelled, pruned, back, unknown, rescued)
+    stories = (
+        plain,
+        due,
+        first,
+        second,
+        failed,
+        cancelled,
+        back,
+        unknown,
+        rescued,
+        ended("unseen", 90),
+    )
     return Evidence(
-        stories={story.key: story for story in stories},
+        stories={
+            story.key: story for story in (*stories, *(ended(key, 70) for key in PRUNED))
+        },
         rows=[
             *(row(key) for key in ("plain", "due", "first", "second", "rescued")),
             row("failed", "failed", "fail", ""), row("cancelled", "cancelled", run=""),
         ],
         counts=[{"queue": "alpha", **dict.fromkeys(LEFT, 0), **ENDED}],
-        removed=1,
+        removed=len(PRUNED) + 1,
         seen=7,
+        observed=[row(key) for key in PRUNED],
     )  # fmt: skip
 
 
 def broken(evidence: Evidence) -> list[str]:
-    again = replace(evidence, by_key=defaultdict(list))
+    again = replace(evidence, by_key=defaultdict(list), ends=defaultdict(list))
     return [promise.text for promise in judge(again) if promise.violations]
 
 
@@ -82,6 +100,8 @@ COUNTS = "counts are exact"
 EARLY = "no job began before its time"
 UNIQUE = "a unique key is held by one unfinished job at a time"
 CANCELLED = "a job that was cancelled is not completed"
+CHANGES = "what a job that completed shows never changes"
+COMPARED = "what jobs ended with was seen before it was pruned, of nearly all"
 ATTEMPTS = "no job has more attempts than it may"
 
 
@@ -131,6 +151,21 @@ def lose(evidence: Evidence) -> None:
     end_too(evidence, row("unknown", "failed", "fail", ""))
 
 
+def observe(found: dict[str, object]) -> Break:
+    """The database showed something else of a job that it prunes later."""
+
+    def apply(evidence: Evidence) -> None:
+        evidence.observed[0] = found
+
+    return apply
+
+
+def prune_rolled_back(evidence: Evidence) -> None:
+    evidence.observed.append(row("back", "failed", "fail", run=""))
+    evidence.removed += 1
+    evidence.counts[0]["failed"] += 1
+
+
 def run_rolled_back(evidence: Evidence) -> None:
     evidence.stories["back"].runs.append(Run("t", 90, 90))
 
@@ -149,7 +184,7 @@ def take_from_lost(evidence: Evidence) -> None:
 
 
 def take_unended(evidence: Evidence) -> None:
-    evidence.stories["pruned"].runs[0].ended_at = None
+    evidence.stories["unseen"].runs[0].ended_at = None
 
 
 def publish_another(evidence: Evidence) -> None:
@@ -182,13 +217,19 @@ def complete_cancelled(evidence: Evidence) -> None:
         (publish_another, OUTPUT), (change("plain", output=None), OUTPUT),
         (tell("plain", seen=["other"]), OUTPUT), (read_another, OUTPUT),
         (tell("plain", unwritten=True), WRITTEN),
-        (count(available=1), COUNTS), (count(completed=7), COUNTS),
+        (count(available=1), COUNTS), (count(completed=ENDED["completed"] + 1), COUNTS),
         (lambda evidence: setattr(evidence, "seen", 6), COUNTS),
         (tell("due", due_at=20.5), EARLY),
         (overlap, UNIQUE),
         (tell("plain", cancelled_at=9.0, cancel_tried_at=9.0), CANCELLED),
         (complete_cancelled, CANCELLED),
-        (change("failed", attempt=3), ATTEMPTS), (change("plain", attempt=26), ATTEMPTS),
+        (change("failed", attempt=3), ATTEMPTS), (change("due", attempt=26), ATTEMPTS),
+        (observe(row("pruned", "failed", run="")), STATE),
+        (observe(row("pruned", run="")), OUTPUT), (observe(row("pruned", run="other")), OUTPUT),
+        (observe({**row("pruned"), "attempt": 26}), ATTEMPTS),
+        (prune_rolled_back, GHOST),
+        (lambda evidence: evidence.observed.append({**row("due"), "attempt": 2}), CHANGES),
+        (lambda evidence: evidence.observed.clear(), COMPARED),
     ],
 )  # fmt: skip
 def test_each_broken_promise_of_the_jobs_is_told(breaking, promise):
@@ -199,7 +240,7 @@ def test_each_broken_promise_of_the_jobs_is_told(breaking, promise):
 
 FAULT, SMALL = Happened("cut_everything", 10.0, 11.0), Happened("cut_everything", 5.0, 5.5, False)
 PAUSE = Pause(FAULT, 1.0, 0.5)
-BUSY = [float(second) for second in range(100) for _ in range(20)]
+BUSY = [float(second) for second in range(100) for _ in range(60)]
 WELL = Course(
     [Pause(SMALL, 1.0, 0.5), PAUSE],
     100.0,

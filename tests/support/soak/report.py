@@ -28,6 +28,7 @@ def figures(evidence: Evidence) -> dict[str, Any]:
         "retries": sum(story.retries for story in stories),
         "looks": sum(len(story.seen) for story in stories),
         "present": len(evidence.rows), "pruned": evidence.removed,
+        "compared": f"{len(evidence.ends) / max(1, evidence.ended):.2%}",
         "states": dict(Counter(row["state"] for row in evidence.rows)),
     }  # fmt: skip
 

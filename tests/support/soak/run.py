@@ -15,6 +15,7 @@ from support.soak.course import Course, judge_course
 from support.soak.faults import NETWORK_ERRORS, Fault, possible_faults
 from support.soak.handlers import STEADY
 from support.soak.knobs import retention
+from support.soak.observe import Observer, read_observed
 from support.soak.report import as_text, figures, verdicts
 from support.soak.stage import COMMAND, Member, Stage
 from support.soak.stories import read_begins, read_stories
@@ -59,6 +60,7 @@ class Soak:
         self.left_out: dict[str, str] = {}
         self.memory = Memory()
         self.lives = Lives()
+        self.observer = Observer(folder, self.stage.retention_seconds)
         self._chance = random.Random(plan.seed)  # noqa: S311 - chance, not secrets
         self._deck: list[Fault] = []
         self._begun = time.monotonic()
@@ -70,7 +72,7 @@ class Soak:
             await self._start()
             watching = [
                 asyncio.create_task(watcher.watch(self.stage))
-                for watcher in (self.memory, self.lives)
+                for watcher in (self.memory, self.lives, self.observer)
             ]
             await self._break_things()
             produced_until = time.monotonic()
@@ -164,7 +166,8 @@ class Soak:
 
     async def _verdict(self, produced_until: float) -> dict[str, Any]:
         stories = await asyncio.to_thread(read_stories, self.folder)
-        evidence = await gather(self.stage.dsn, stories)
+        observed = await asyncio.to_thread(lambda: list(read_observed(self.folder)))
+        evidence = await gather(self.stage.dsn, stories, observed)
         begins = sorted(run.began_at for story in stories.values() for run in story.runs)
         followed = pauses(self.faults, begins, produced_until)
         course = Course(

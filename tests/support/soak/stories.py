@@ -130,7 +130,7 @@ def _managed(story: Story, at: float, word: str, rest: list[str]) -> None:
 
 def lines_of(folder: Path, keys: set[str]) -> Iterator[tuple[str, float, str]]:
     """Yield key, time and words of every line about some jobs."""
-    for name in ("producer", "worker", "manager"):
+    for name in ("producer", "worker", "manager", "observer"):
         for at, word, key, *rest in read_journals(folder, name):
             if key in keys:
                 yield key, float(at), " ".join((name, word, *rest))

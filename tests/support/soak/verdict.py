@@ -25,6 +25,9 @@ select r.args ->> 'key' as key, r.args ->> 'mode' as mode, 'completed' as state,
 union all
 select args ->> 'key', args ->> 'mode', state::text, attempt, output::text from awa.done_entries
 """
+NAMES = ("key", "mode", "state", "attempt", "output")
+LEAST_SHARE = 0.9
+"""Of the jobs that ended, so many must have been compared."""
 CLOCK_TOLERANCE_SECONDS = 0.05
 SHOWN = 20
 """Violations that are written out for each promise."""
@@ -32,18 +35,37 @@ SHOWN = 20
 
 @dataclass
 class Evidence:
-    """What is judged: the stories, and what the database says at the end."""
+    """What is judged: the stories, and what the database says.
+
+    `rows` are the ends that it shows at last, `observed` those that it showed meanwhile; `ends` are
+    both, each once.
+    """
 
     stories: dict[str, Story]
     rows: list[Any]
     counts: list[Any]
     removed: int
     seen: int
+    observed: list[Any] = field(default_factory=list)
     by_key: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    ends: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         for row in self.rows:
             self.by_key[row["key"]].append(row)
+        distinct = {tuple(row[name] for name in NAMES): row for row in (*self.observed, *self.rows)}
+        for row in distinct.values():
+            self.ends[row["key"]].append(row)
+
+    @property
+    def all_ends(self) -> list[Any]:
+        """Every end that the database has shown."""
+        return [row for rows in self.ends.values() for row in rows]
+
+    @property
+    def ended(self) -> int:
+        """How many jobs have ended, those included that were pruned."""
+        return sum(row["completed"] + row["failed"] + row["cancelled"] for row in self.counts)
 
 
 @dataclass(frozen=True)
@@ -64,7 +86,7 @@ class Promise:
     of: int | None = None
 
 
-async def gather(dsn: str, stories: dict[str, Story]) -> Evidence:
+async def gather(dsn: str, stories: dict[str, Story], observed: list[Any]) -> Evidence:
     """Read what the database says."""
     session = await asyncpg.connect(dsn)
     try:
@@ -76,6 +98,7 @@ async def gather(dsn: str, stories: dict[str, Story]) -> Evidence:
             rows=await session.fetch(ENDED),
             seen=await session.fetchval("select count(*) from awa.terminal_jobs"),
             counts=await session.fetch("select * from awa.queue_counts_v1()"),
+            observed=observed,
             removed=int(
                 await session.fetchval("select coalesce(sum(removed), 0) from awa.lane_totals")
             ),
@@ -88,27 +111,43 @@ def judge(evidence: Evidence) -> list[Promise]:
     """Return a verdict for each promise that jobs and counts can show."""
     stories = evidence.stories.values()
     known = [story for story in stories if story.fate == COMMITTED]
+    ends = evidence.all_ends
     checks = {
         "each committed job ended exactly once": (len(known), _ended_once(evidence)),
         "each job ended in the state that its handler or an administrator gave it":
-            (len(evidence.rows), _states(evidence)),
+            (len(ends), _states(evidence)),
         "nothing ran that was rolled back or never enqueued":
             (sum(story.fate != COMMITTED for story in stories), _ghosts(evidence)),
         "no end of a lost claim was taken": (sum(s.stale for s in stories), _late_ends(evidence)),
         "every published output is the one that its accepted attempt sealed":
-            (sum(bool(r["output"]) for r in evidence.rows), _outputs(evidence)),
+            (sum(bool(row["output"]) for row in ends), _outputs(evidence)),
         "what a handler did is never written as something else":
             (sum(len(s.accepted) for s in stories), _unwritten(evidence)),
         "counts are exact": (len(evidence.counts), _counts(evidence)),
         "no job began before its time": (sum(s.due_at is not None for s in known), _early(known)),
         "a unique key is held by one unfinished job at a time":
-            (sum(s.unique is not None for s in known), _unique(known)),
+            (sum(s.unique is not None for s in known), _unique(evidence, known)),
         "a job that was cancelled is not completed":
             (sum(s.cancelled_at is not None for s in known), _cancelled(evidence, known)),
         "no job has more attempts than it may":
-            (len(evidence.rows), _attempts(evidence)),
+            (len(ends), _attempts(evidence)),
+        "what a job that completed shows never changes": (len(ends), _changes(evidence)),
     }  # fmt: skip
-    return [Promise(text, checked, list(found)) for text, (checked, found) in checks.items()]
+    promises = [Promise(text, checked, list(found)) for text, (checked, found) in checks.items()]
+    return [*promises, _compared(evidence)]
+
+
+def _compared(evidence: Evidence) -> Promise:
+    share = len(evidence.ends) / max(1, evidence.ended)
+    few = [Violation(f"{share:.1%} were seen")] if share < LEAST_SHARE else []
+    text = "what jobs ended with was seen before it was pruned, of nearly all"
+    return Promise(text, len(evidence.ends), few, evidence.ended)
+
+
+def _changes(evidence: Evidence) -> Iterator[Violation]:
+    for key, rows in evidence.ends.items():
+        if len(rows) > 1 and any(row["state"] == "completed" for row in rows[:-1]):
+            yield Violation(f"{key} was seen completed, and then: {rows[1:]}", key)
 
 
 def _ended_once(evidence: Evidence) -> Iterator[Violation]:
@@ -131,6 +170,7 @@ def _ended_once(evidence: Evidence) -> Iterator[Violation]:
 def _unseen(evidence: Evidence) -> tuple[set[str], int]:
     """Return committed jobs that nobody saw end, and how many pruned ones nobody saw end."""
     ended = {key for key, story in evidence.stories.items() if story.ended}
+    ended |= evidence.ends.keys()
     lost = {
         key
         for key, story in evidence.stories.items()
@@ -140,7 +180,7 @@ def _unseen(evidence: Evidence) -> tuple[set[str], int]:
 
 
 def _states(evidence: Evidence) -> Iterator[Violation]:
-    for row in evidence.rows:
+    for row in evidence.all_ends:
         story = evidence.stories.get(row["key"])
         allowed = {expected_state(row["mode"])}
         if story is not None and story.cancel_tried_at is not None:
@@ -156,7 +196,7 @@ def _ghosts(evidence: Evidence) -> Iterator[Violation]:
     for story in evidence.stories.values():
         if story.mode == "?" or (story.fate == ROLLED_BACK and story.runs):
             yield Violation(f"{story.key} ran although it was {story.fate}", story.key)
-    for key in evidence.by_key:
+    for key in evidence.ends:
         known = evidence.stories.get(key)
         if known is None or known.fate == ROLLED_BACK:
             yield Violation(f"{key} has ended although it was never committed", key)
@@ -168,7 +208,7 @@ def _late_ends(evidence: Evidence) -> Iterator[Violation]:
         if story.retries:
             continue
         tokens = {token for _, token, word in story.accepted if word == "Completed"}
-        tokens |= {_token(row) for row in evidence.by_key.get(story.key, ())} - {""}
+        tokens |= {_token(row) for row in evidence.ends.get(story.key, ())} - {""}
         for run in filter(None, map(story.run, tokens)):
             if run.ended_at is None:
                 yield Violation(f"an end of {story.key} was taken from a run that had not ended",
@@ -186,7 +226,7 @@ def _token(row: Any) -> str:
 
 
 def _outputs(evidence: Evidence) -> Iterator[Violation]:
-    for row in evidence.rows:
+    for row in evidence.all_ends:
         story = evidence.stories.get(row["key"])
         if row["state"] != "completed" or story is None:
             continue
@@ -216,7 +256,7 @@ def _unwritten(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _counts(evidence: Evidence) -> Iterator[Violation]:
-    total = 0
+    total = evidence.ended
     for row in evidence.counts:
         left = {
             name: row[name]
@@ -224,7 +264,6 @@ def _counts(evidence: Evidence) -> Iterator[Violation]:
         }
         if any(left.values()):
             yield Violation(f"queue {row['queue']} still has {left}")
-        total += row["completed"] + row["failed"] + row["cancelled"]
     rows, removed = len(evidence.rows), evidence.removed
     fates = Counter(story.fate for story in evidence.stories.values())
     if evidence.seen != rows:
@@ -248,7 +287,7 @@ def _early(known: list[Story]) -> Iterator[Violation]:
             yield Violation(f"{story.key} began {story.due_at - early[0]:.2f} s early", story.key)
 
 
-def _unique(known: list[Story]) -> Iterator[Violation]:
+def _unique(evidence: Evidence, known: list[Story]) -> Iterator[Violation]:
     """Two jobs of one key: the second was committed after the first had come to its end.
 
     A job surely holds its key from the note of its commit until the handler's end in the run that
@@ -256,8 +295,9 @@ def _unique(known: list[Story]) -> Iterator[Violation]:
     """
     held: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
     for story in known:
-        accepted = [story.run(token) for _, token, word in story.accepted if word == "Completed"]
-        run = next(filter(None, accepted), None)
+        tokens = [token for _, token, word in story.accepted if word == "Completed"]
+        tokens += map(_token, evidence.ends.get(story.key, ()))
+        run = next(filter(None, map(story.run, tokens)), None)
         if story.unique is None or story.retries or run is None or run.ended_at is None:
             continue
         end = run.ended_at
@@ -276,7 +316,7 @@ def _cancelled(evidence: Evidence, known: list[Story]) -> Iterator[Violation]:
     for story in known:
         if story.cancelled_at is None or story.retries:
             continue
-        states = {row["state"] for row in evidence.by_key.get(story.key, ())}
+        states = {row["state"] for row in evidence.ends.get(story.key, ())}
         if states - {"cancelled"}:
             yield Violation(f"{story.key} was cancelled and ended as {states}", story.key)
         if any(word == "Completed" for _, _, word in story.accepted):
@@ -284,6 +324,6 @@ def _cancelled(evidence: Evidence, known: list[Story]) -> Iterator[Violation]:
 
 
 def _attempts(evidence: Evidence) -> Iterator[Violation]:
-    for row in evidence.rows:
+    for row in evidence.all_ends:
         if row["attempt"] > max_attempts(row["mode"]):
             yield Violation(f"{row['key']} has {row['attempt']} attempts", row["key"])
