@@ -7,26 +7,36 @@ from datetime import timedelta
 
 import pytest
 
-from awa import JobState
+from awa import JobState, UniqueConflict
 from support.fleet.tasks import QUEUE, Blocking, Task
 from support.waiting import eventually
 
 
 async def test_the_end_of_a_suspended_worker_is_refused_after_another_one_has_finished(fleet):
-    job = await fleet.client.insert(Blocking("a"), queue=QUEUE, unique_opts={"states": ["running"]})
+    unique = {"states": ["available", "running"]}
+    job = await fleet.client.insert(Blocking("a"), queue=QUEUE, unique_opts=unique)
     first = await fleet.process("w1", max_workers=1)
     await fleet.started("a")
     first.freeze()
     fleet.open_gate()  # whoever runs from now on ends at once
     second = await fleet.embedded("w2")
     await fleet.quiet()
+    await fleet.client.pause_queue(QUEUE)
+    holder = await fleet.client.insert(Blocking("a"), queue=QUEUE, unique_opts=unique)
     first.thaw()
     await eventually(lambda: fleet.ends("stale"), what="the late end to be refused")
     assert fleet.ends() == [("a", "w2", "Completed")]
     assert fleet.ends("stale") == [("a", "w1", "Completed")]
+    # The key that the late end would have given back is held by another job now.
+    with pytest.raises(UniqueConflict):
+        await fleet.client.insert(Blocking("a"), queue=QUEUE, unique_opts=unique)
+    assert (await fleet.client.get_job(holder.id)).state is JobState.Available
     found = await fleet.client.get_job(job.id)
     assert (found.state, found.output) == (JobState.Completed, {"by": "w2", "key": "a"})
     assert (await fleet.counts()).completed == 1
+    await fleet.client.resume_queue(QUEUE)
+    await fleet.quiet()
+    assert (await fleet.client.get_job(holder.id)).state is JobState.Completed
 
     # The suspended worker works on under another identity, and its one place is still one.
     await second.shutdown()
@@ -89,6 +99,7 @@ async def test_a_job_seen_completed_never_changes_when_its_length_is_the_stalene
         await engine.drain()
     assert {await engine.state(job_id) for job_id in completed} == {"completed"}
     assert outcomes.total() == rounds * crew
+    assert outcomes.keys() == {"available", "completed"}, "each side has to win now and then"
 
 
 async def test_a_server_killed_under_a_hundred_jobs_completes_each_once(
