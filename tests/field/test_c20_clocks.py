@@ -14,16 +14,24 @@ import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from awa import Job, JobState
 from support.fleet.fleet import TESTS
 from support.fleet.tasks import QUEUE, Task
 from support.waiting import eventually
 
 JOBS = 300
 AHEAD = timedelta(seconds=3)
+SHIFTS = {"right": "+0", "ahead": "+1h", "behind": "-1h"}
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+DEADLINE_SECONDS = 3
+LATEST = 15
+"""Seconds that a busy machine may take over what takes about two."""
+LEADER = "select i.pid from awa.leader l join awa.runtime_instances i using (worker_id)"
 TOLERANCE = timedelta(seconds=1)
 SLOW_MACHINE = timedelta(seconds=2)
 """What a busy machine may take between a job being due and its handler noting the start."""
@@ -59,7 +67,7 @@ async def test_workers_an_hour_apart_rescue_nobody_and_start_scheduled_jobs_in_t
     fleet, database, connect
 ):
     session = await connect(database.dsn)
-    for name, shift in {"right": "+0", "ahead": "+1h", "behind": "-1h"}.items():
+    for name, shift in SHIFTS.items():
         await fleet.process(name, faked(shift), deadline_seconds=60, max_workers=5)
 
     async def all_work() -> bool:
@@ -77,6 +85,8 @@ async def test_workers_an_hour_apart_rescue_nobody_and_start_scheduled_jobs_in_t
     assert fleet.keys_started() == fleet.completions() == Counter(t.key for t in (*now, *later))
     assert fleet.ends("stale") == []
     assert await all_work()
+    errors = {(name, round(error / HOUR)) for (_, name), error in fleet.clock_errors().items()}
+    assert errors == {("right", 0), ("ahead", 1), ("behind", -1)}
     assert await session.fetchval("select count(*) from awa.runtime_instances") == 3
 
     # From the clock that the handlers note to the one of the database.
@@ -91,6 +101,52 @@ async def test_workers_an_hour_apart_rescue_nobody_and_start_scheduled_jobs_in_t
         stored = [found.created_at, found.finalized_at]
         assert all(began - TOLERANCE < at < datetime.now(UTC) + TOLERANCE for at in stored)
         assert found.created_at < found.finalized_at
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shift", ["+1h", "-1h"])
+async def test_a_leader_an_hour_off_hands_on_what_is_overdue_or_lost_in_the_usual_time(
+    fleet, database, connect, shift
+):
+    session = await connect(database.dsn)
+    leader = await fleet.process("leader", faked(shift), max_workers=1)
+    await fleet.client.insert(Task("busy", "gate"), queue=QUEUE)
+    await fleet.known_started("busy")  # it has no place for another job now
+
+    async def leads() -> bool:
+        return bool(await session.fetchval(LEADER) == leader.pid)
+
+    await eventually(leads, what="the leader")
+    timed = await fleet.process("timed", deadline_seconds=DEADLINE_SECONDS, max_workers=1)
+    overdue = await fleet.client.insert(Task("overdue", "gate"), queue=QUEUE)
+    await fleet.started("overdue", seconds=60)
+    assert DEADLINE_SECONDS - 0.5 < await handed_on(fleet, overdue) < DEADLINE_SECONDS + LATEST
+    await timed.kill()
+    doomed = await fleet.process("doomed", max_workers=2)
+    lost = await fleet.client.insert(Task("lost", "gate"), queue=QUEUE)
+    await fleet.started("lost", seconds=60)
+    await fleet.known_started("busy", "lost")
+    assert (await fleet.client.get_job(lost.id)).state is JobState.Running
+    killed = now()
+    await doomed.kill()
+    await handed_on(fleet, lost)
+    assert 0.5 < now() - killed < LATEST
+    assert await leads()
+    assert round(fleet.clock_errors()["busy", "leader"] / HOUR) == int(shift.removesuffix("h"))
+    fleet.open_gate()
+    await fleet.quiet(seconds=60)
+
+
+async def handed_on(fleet, job: Job[Any]) -> float:
+    """Wait until an attempt was taken from its worker; return how long after its start."""
+
+    async def taken() -> bool:
+        found = await fleet.client.get_job(job.id)
+        return found.state is not JobState.Running or found.attempt > 1
+
+    await eventually(taken, timedelta(seconds=60), what=f"{job.args['key']} to be handed on")
+    (started, *_) = [run.started_ns for run in fleet.runs() if run.key == job.args["key"]]
+    return now() - started / 1e9
 
 
 @pytest.mark.parametrize("shift", ["-10m", "+10m"])
@@ -130,7 +186,7 @@ async def test_a_leader_whose_clock_jumps_by_a_day_and_back_neither_spins_nor_st
         The job keeps the leader looking: one that has nothing to wait for sleeps.
         """
         due = datetime.now(UTC) + timedelta(seconds=4)
-        await fleet.client.insert(Task(f"due {jump} {due}"), queue=QUEUE, run_at=due)
+        job = await fleet.client.insert(Task(f"due {jump} {due}"), queue=QUEUE, run_at=due)
         set_clock(clock, jump)
         process, beats = psutil.Process(worker.pid), "select last_value from public.beats"
         cpu, runs, began = sum(process.cpu_times()[:2]), await engine.admin.fetchval(beats), now()
@@ -139,6 +195,8 @@ async def test_a_leader_whose_clock_jumps_by_a_day_and_back_neither_spins_nor_st
         duties = (await engine.admin.fetchval(beats) - runs) / span
         busy = (sum(process.cpu_times()[:2]) - cpu) / span
         await fleet.quiet()
+        moved = fleet.clock_errors()[job.args["key"], "w"]
+        assert round(moved / DAY) == int(jump.removesuffix("d")), "the clock has not jumped"
         return duties, busy
 
     await rate()  # what the start costs is over

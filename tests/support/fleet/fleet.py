@@ -17,7 +17,7 @@ import asyncpg
 
 import awa
 from support.fleet.tasks import Handlers, quick
-from support.soak.journal import read_journals
+from support.soak.journal import clock_offset, read_journals
 from support.waiting import eventually
 
 TESTS = Path(__file__).parents[2]
@@ -115,6 +115,14 @@ class Fleet:
 
     def _lines(self) -> list[list[str]]:
         return [line for line in read_journals(self.folder, "runs") if len(line) == 5]
+
+    def clock_errors(self) -> dict[tuple[str, str], timedelta]:
+        """Return by how much the clock was ahead of this process's, by key and worker."""
+        found = (line for line in read_journals(self.folder, "clocks") if len(line) == 3)
+        return {
+            (key, worker): timedelta(seconds=float(offset) - clock_offset())
+            for key, worker, offset in found
+        }
 
     def keys_started(self) -> Counter[str]:
         """Return how often each job was started."""

@@ -12,7 +12,7 @@ import orjson
 import awa
 from awa._runtime.worker import Worker
 from awa._store.attempts import Flush
-from support.soak.journal import Journal
+from support.soak.journal import Journal, clock_offset
 from support.waiting import eventually
 
 QUEUE = "q"
@@ -69,6 +69,7 @@ class Handlers:
         self._gate = folder / "gate"
         self._journal = Journal(folder, "runs")
         self._ends = Journal(folder, "ends")
+        self._clocks = Journal(folder, "clocks")
         self._name = name
 
     def register(self, client: awa.AsyncClient, kind: str | None = None) -> None:
@@ -130,4 +131,5 @@ class Handlers:
         await eventually(self._gate.exists, timedelta(minutes=5), what="the gate")
 
     def _note(self, word: str, key: str, attempt: int) -> None:
+        self._clocks.note((key, self._name, str(clock_offset())))
         self._journal.note((word, key, self._name, str(attempt), str(time.monotonic_ns())))
