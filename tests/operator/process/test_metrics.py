@@ -61,6 +61,24 @@ def test_a_turn_is_a_change_the_other_way_and_holds_are_none():
     assert [line.rpartition(" ")[2] for line in shown] == ["2.0"]
 
 
+def test_what_cannot_be_written_is_told_until_no_queue_needs_it():
+    metrics = Metrics()
+
+    def degraded() -> list[str]:
+        return [line.rpartition(" ")[2] for line in lines(metrics) if "cannot write Net" in line]
+
+    one, two = ("ns", "mail"), ("ns", "other")
+    metrics.refused(one, ["NetworkPolicy"])
+    metrics.refused(two, ["NetworkPolicy"])
+    metrics.refused(one, ())
+    assert degraded() == ["1.0"]
+    metrics.refused(two, ["PodMonitor"])
+    assert degraded() == ["0.0"]
+    metrics.refused(one, ["NetworkPolicy"])
+    metrics.forget_queues()
+    assert degraded() == ["0.0"]
+
+
 def test_bounds_are_those_of_scaling_in_mode_native_only():
     base = {
         "apiVersion": "awa.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "mail"},
