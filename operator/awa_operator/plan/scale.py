@@ -25,7 +25,7 @@ from awa_operator.actions import (
     Stage,
     Waiting,
 )
-from awa_operator.conditions import Reason, Statement
+from awa_operator.conditions import Reason, Statement, find_condition, said_before
 from awa_operator.observed import DeploymentView, Observed, SignalsView
 from awa_operator.plan import group
 from awa_operator.plan.gate import Migration
@@ -231,11 +231,15 @@ def _next_look(
 
 
 def _seen(observed: Observed, desired: int, reason: str) -> Count:
+    before = find_condition(observed.status, ConditionType.SCALING_ACTIVE)
     words = "The queue has not been read yet; the count stays within its bounds"
     condition = Statement(ConditionType.SCALING_ACTIVE, None, Reason.METRICS_UNAVAILABLE, words)
     if reason == RESUMED:
         words = "The count of before comes back"
         condition = Statement(ConditionType.SCALING_ACTIVE, True, Reason.SCALING, words)
+    elif before is not None and before.observed_generation == observed.generation:
+        # After a restart of the operator what was said before still stands.
+        condition = said_before(before)
     return Count(desired=desired, reason=reason, condition=condition, history=observed.history)
 
 

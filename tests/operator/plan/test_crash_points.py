@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from support.planning.stories import native
 from support.planning.world import Killed, World
 
 
@@ -158,5 +159,15 @@ def test_the_plan_after_a_restart_writes_nothing(story: Callable[[World], None])
     finish(world)
     before = world.writes
     world.restart()
+    world.settle()
+    assert world.writes == before
+
+
+def test_a_restart_writes_nothing_about_a_queue_that_scales_by_itself():
+    """Else an operator that is killed at each write would never come to scale anything."""
+    world = native(30)
+    before = world.writes
+    world.restart()
+    world.signals.clear()
     world.settle()
     assert world.writes == before
