@@ -63,7 +63,7 @@ def parse_queue(resource: object) -> Queue:
 
     Raises ManifestError; its problems have paths and no lines.
     """
-    return _parsed(resource, "forbid")
+    return _parsed(resource)
 
 
 def parse_stored_queue(resource: object) -> Queue:
@@ -76,7 +76,7 @@ def parse_stored_queue(resource: object) -> Queue:
     return _parsed(resource, "ignore")
 
 
-def _parsed(resource: object, unknown: Literal["forbid", "ignore"]) -> Queue:
+def _parsed(resource: object, unknown: Literal["ignore"] | None = None) -> Queue:
     try:
         return Queue.model_validate(resource, extra=unknown)
     except ValidationError as error:
