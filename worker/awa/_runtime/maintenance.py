@@ -98,11 +98,17 @@ class Maintenance(Service):
             self.progressed()
             if self.leads:
                 log.info("leading maintenance", extra={"worker": self._identity.worker_id})
+                failure: Exception | None = None
                 try:
                     await self._lead()
+                except Exception as error:  # noqa: BLE001 - raised again below
+                    failure = error
                 finally:
                     self.leads = False
-                    await self._listener.leader_awake()
+                # Not at a stop, which waits for no server: the session ends with its lock.
+                await self._listener.leader_awake()
+                if failure is not None:
+                    raise failure
                 if self._unable.is_set():
                     # Time for all others, those too that are not notified.
                     await asyncio.sleep(2 * self._settings.leader_check_interval.total_seconds())
