@@ -153,12 +153,17 @@ class ApiProxy:
         self._command(self._cut())
 
     def inject(self, event: Event, matches: Matches = lambda _: True) -> int:
-        """Send an event to all watches of this moment that match; return how many those were."""
+        """Send an event to all watches of this moment that match; return how many were told.
+
+        One that the client ends meanwhile, for what another was told, is not.
+        """
         line = json.dumps(event).encode() + b"\n"
-        backs = [back for back, seen in list(self._watches.items()) if matches(seen)]
-        for back in backs:
-            self._command(back.write(line))
-        return len(backs)
+        told = 0
+        for back in [back for back, seen in list(self._watches.items()) if matches(seen)]:
+            with contextlib.suppress(ConnectionResetError):
+                self._command(back.write(line))
+                told += 1
+        return told
 
     def writes(self, since: float = 0.0) -> list[Seen]:
         """Return the requests that change something, apart from leases."""
