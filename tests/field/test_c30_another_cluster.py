@@ -309,7 +309,7 @@ async def test_an_old_worker_cannot_finish_its_attempt_against_the_restored_copy
     proxy = make_proxy(source.server)
     fleet = make_fleet(source)
     await fleet.client.pause_queue(QUEUE)
-    (job,) = await fleet.client.insert_many([Task("a", "gate")], queue=QUEUE)
+    (job,) = await fleet.client.insert_many([Task("a", "rescue")], queue=QUEUE)
     await fleet.embedded(
         "old", dsn=source.dsn_through(proxy), heartbeat_staleness=LONG, max_workers=1
     )
@@ -353,8 +353,10 @@ async def test_a_worker_that_outlives_the_switch_tells_two_claims_of_one_number_
     await fleet.client.pause_queue(QUEUE)
     await fleet.client.insert_many([Task("a", "rescue")], queue=QUEUE)
     worker = await fleet.embedded(
-        "w", dsn=source.dsn_through(proxy), heartbeat_staleness=LONG, max_workers=5
-    )
+        "w", dsn=source.dsn_through(proxy), heartbeat_staleness=LONG,
+        heartbeat_interval=LONG / 4,  # so that nobody tells it of the lost attempt
+        max_workers=5,
+    )  # fmt: skip
     server = await asyncio.to_thread(make_copy, source.server)
     await fleet.client.resume_queue(QUEUE)
     await fleet.started("a")
@@ -401,12 +403,13 @@ async def test_a_standby_that_lacks_the_last_moment_takes_over_and_refuses_its_a
     await asyncio.to_thread(server.start)
     standby = Database(server, primary.name)
     worker = await fleet.embedded("w", dsn=primary.dsn_through(proxy), heartbeat_staleness=LONG)
+    refused = refusals_of(worker)
     await fleet.client.insert_many([Task("kept", "gate")], queue=QUEUE)
     await fleet.known_started("kept")
     await fleet.client.insert_many([Task("first")], queue=QUEUE)
     await eventually(lambda: fleet.completions()["first"])
     await fleet.client.pause_queue(QUEUE)
-    await fleet.client.insert_many([Task("lost", "gate"), Task("twice")], queue=QUEUE)
+    await fleet.client.insert_many([Task("lost", "rescue"), Task("twice")], queue=QUEUE)
     await caught_up(primary, standby, connect)
     with server.admin() as admin:
         admin.execute("alter system set primary_conninfo = ''")
@@ -430,7 +433,6 @@ async def test_a_standby_that_lacks_the_last_moment_takes_over_and_refuses_its_a
         lambda: fleet.keys_started()["lost"] == 2 and fleet.completions()["twice"] == 2,
         timedelta(seconds=30), what="what was lost to run again",
     )  # fmt: skip
-    refused = refusals_of(worker)
     fleet.open_gate()
     await restored.quiet(seconds=30)
     await eventually(lambda: fleet.ends("stale"), what="the lost attempt's end to be refused")
