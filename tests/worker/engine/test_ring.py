@@ -9,6 +9,8 @@ from awa.outcome import Cancelled, Failed
 from support.engine import begun
 
 HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+"""The first slot is as old as the schema, which is made once for a whole test run."""
 EVERYTHING = 10**15
 
 
@@ -159,8 +161,8 @@ async def test_the_ring_turns_when_a_slot_is_old_or_large_and_has_anything(engin
     rotate = engine.sql["rotate"]
     assert await engine.admin.fetchval(rotate, timedelta(0), EVERYTHING) == "idle"
     await engine.enqueue(engine.admin, 1)
-    assert await engine.admin.fetchval(rotate, HOUR, EVERYTHING) == "early"
-    assert await engine.admin.fetchval(rotate, HOUR, 1) == "rotated"
+    assert await engine.admin.fetchval(rotate, DAY, EVERYTHING) == "early"
+    assert await engine.admin.fetchval(rotate, DAY, 1) == "rotated"
     await engine.enqueue(engine.admin, 1)
     assert await engine.admin.fetchval(rotate, timedelta(0), EVERYTHING) == "rotated"
     slots = await engine.admin.fetch("select slot from awa.ring_rotations order by generation")
