@@ -146,8 +146,9 @@ class Maintenance(Service):
                             self._settings.leader_check_interval.total_seconds()
                         ):
                             await self._unable.wait()
-                            await self._give_up()
-                            return
+                    if self._unable.is_set():
+                        await self._give_up()
+                        return
                     if not await self._elected():
                         log.info("no longer leading", extra={"worker": self._identity.worker_id})
                         return
