@@ -16,6 +16,7 @@ from cluster.builds import client_tools
 from cluster.commands import LIMIT, run
 from cluster.errors import ClusterError
 from cluster.faults import Part, Warden
+from cluster.rest import ApiServer, Question
 from cluster.settings import kubeconfig
 
 type Manifest = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -72,8 +73,20 @@ class Cluster:
         return self._run("helm", words, stdin, limit)
 
     def get(self, *words: str) -> Any:
-        """Return what `kubectl get … -o json` says, e.g. `get("pods", "-n", "x")["items"]`."""
-        return json.loads(self.kubectl("get", *words, "-o", "json"))
+        """Return what `kubectl get … -o json` says, e.g. `get("pods", "-n", "x")["items"]`.
+
+        Raises CommandFailed as kubectl does: it is what answers when there is anything unusual.
+        """
+        found = self._read(words)[1]
+        return found or json.loads(self.kubectl("get", *words, "-o", "json"))
+
+    def find(self, *words: str) -> Any:
+        """Return the object that `get` returns, None when there is none."""
+        code, found = self._read(words)
+        if found or code == 404:
+            return found
+        said = self.kubectl("get", *words, "-o", "json", "--ignore-not-found")
+        return json.loads(said) if said.strip() else None
 
     def apply(self, manifest: Manifest, *words: str) -> str:
         """`kubectl apply -f -` a manifest: text, an object, or several."""
@@ -155,6 +168,11 @@ class Cluster:
             )
         return Warden(Path(self.facts.folder))
 
+    def _read(self, words: tuple[str, ...]) -> tuple[int, Any]:
+        """Return code and what was found; 0 and None for what has to be left to kubectl."""
+        question = Question.of(words) if self.facts.source == "node" else None
+        return ApiServer.of(self.kubeconfig).read(question) if question else (0, None)
+
     def _run(
         self, program: str, words: Sequence[str | Path], stdin: str | None, limit: timedelta
     ) -> str:
@@ -182,6 +200,10 @@ class Namespace:
     def get(self, *words: str) -> Any:
         """Return what `kubectl get … -o json` says."""
         return self.cluster.get("-n", self.name, *words)
+
+    def find(self, *words: str) -> Any:
+        """Return the object that `get` returns, None when there is none."""
+        return self.cluster.find("-n", self.name, *words)
 
     def apply(self, manifest: Manifest) -> str:
         """`kubectl apply` a manifest: text, an object, or several."""

@@ -1,64 +1,159 @@
-"""The few questions that the launcher asks the API server itself, without kubectl."""
+"""Questions to the API server itself, over connections that are kept: a kubectl takes a process.
 
-import http.client
+Tests wait by asking again and again, several times a second; as processes, those questions were
+most of what a run on a cluster cost.
+"""
+
+import functools
 import json
-import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
+import urllib3
 import yaml
 
 ANSWER_SECONDS = 5.0
+DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Question(NamedTuple):
+    """What `kubectl get` is asked for in the usual words; no namespace is all of them."""
+
+    kind: str
+    name: str
+    namespace: str
+    filters: dict[str, str]
+
+    @classmethod
+    def of(cls, words: tuple[str, ...]) -> "Question | None":
+        """Read the words after `kubectl get`; None for those that kubectl alone understands."""
+        options = {"-n": "", "-l": "", "--field-selector": ""}
+        plain: list[str] = []
+        everywhere = False
+        given = iter(words)
+        for word in given:
+            option, _, value = word.partition("=")
+            if word == "-A":
+                everywhere = True
+            elif word in options:
+                options[word] = next(given)
+            elif option in options:
+                options[option] = value
+            else:
+                plain += word.split("/")
+        if not 1 <= len(plain) <= 2 or any(word.startswith("-") or "," in word for word in plain):
+            return None
+        asked = {"labelSelector": options["-l"], "fieldSelector": options["--field-selector"]}
+        filters = {key: value for key, value in asked.items() if value}
+        namespace = "" if everywhere else options["-n"] or "default"
+        return cls(plain[0], "".join(plain[1:]), namespace, filters)
 
 
 @dataclass(frozen=True, slots=True)
-class ApiServer:
-    """An API server and who asks."""
+class Kind:
+    """Where objects of a kind are."""
 
-    host: str
-    port: int
-    token: str
-    authority: Path
+    path: str
+    resource: str
+    api_version: str
+    kind: str
+    is_namespaced: bool
+
+
+class ApiServer:
+    """An API server and who asks: by a token."""
+
+    def __init__(self, server: str, token: str, authority: Path) -> None:
+        self._server = server
+        self._kinds: dict[str, Kind] = {}
+        self._pool = urllib3.PoolManager(
+            maxsize=10, retries=False, timeout=ANSWER_SECONDS, ca_certs=str(authority),
+            headers={"Authorization": f"Bearer {token}"},
+        )  # fmt: skip
 
     @classmethod
     def of(cls, kubeconfig: Path) -> "ApiServer":
-        """Return what a kubeconfig file with a token says."""
-        config = yaml.safe_load(kubeconfig.read_text())
-        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        server = urlsplit(cluster["server"])
-        authority = Path(cluster["certificate-authority"])
-        return cls(server.hostname or "", server.port or 443, user["token"], authority)
+        """Return what a kubeconfig file of our own node says."""
+        return _of(kubeconfig, kubeconfig.stat().st_mtime_ns)
 
-    def get(self, path: str) -> tuple[int, bytes]:
+    def ask(self, path: str, accept: str = "application/json") -> tuple[int, bytes]:
         """Return code and body; 0 when there is no answer."""
-        context = ssl.create_default_context(cafile=str(self.authority))
-        connection = http.client.HTTPSConnection(
-            self.host, self.port, timeout=ANSWER_SECONDS, context=context
-        )
+        headers = {**self._pool.headers, "Accept": accept}
         try:
-            connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        except (OSError, http.client.HTTPException):
+            answer = self._pool.request("GET", f"{self._server}{path}", headers=headers)
+        except urllib3.exceptions.HTTPError:
             return 0, b""
-        finally:
-            connection.close()
+        return answer.status, answer.data
+
+    def read(self, question: Question) -> tuple[int, Any]:
+        """Return code and object, or a list of objects like that of kubectl.
+
+        The code is 0 when there is no answer, or the kind goes by no name that the server tells.
+        """
+        kind = self._kind(question.kind)
+        if kind is None:
+            return 0, None
+        is_within = kind.is_namespaced and question.namespace
+        where = f"namespaces/{question.namespace}/" if is_within else ""
+        name = f"/{question.name}" if question.name else ""
+        filters = f"?{urlencode(question.filters)}" if question.filters else ""
+        code, body = self.ask(f"{kind.path}/{where}{kind.resource}{name}{filters}")
+        if code != 200:
+            return code, None
+        found: dict[str, Any] = json.loads(body)
+        if not question.name:
+            named = {"apiVersion": kind.api_version, "kind": kind.kind}
+            found["items"] = [{**named, **one} for one in found["items"]]
+        return code, found
 
     def is_ready(self) -> bool:
         """Whether the API server says that it is."""
-        return self.get("/readyz")[0] == 200
+        return self.ask("/readyz")[0] == 200
 
     def is_node_ready(self, name: str) -> bool:
         """Whether a node exists and is Ready."""
-        code, body = self.get(f"/api/v1/nodes/{name}")
+        code, body = self.ask(f"/api/v1/nodes/{name}")
         if code != 200:
             return False
-        node: dict[str, Any] = json.loads(body)
-        conditions = node.get("status", {}).get("conditions", [])
+        conditions = json.loads(body).get("status", {}).get("conditions", [])
         return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
     def has_service_account(self) -> bool:
         """Whether pods can be made in the first namespace: the controllers have begun."""
-        return self.get("/api/v1/namespaces/default/serviceaccounts/default")[0] == 200
+        return self.ask("/api/v1/namespaces/default/serviceaccounts/default")[0] == 200
+
+    def _kind(self, name: str) -> Kind | None:
+        if name not in self._kinds:
+            found: dict[str, Kind] = {}
+            for root in ("/api", "/apis"):
+                code, body = self.ask(root, DISCOVERY)
+                for group in json.loads(body)["items"] if code == 200 else ():
+                    for alias, kind in _kinds_of(root, group):
+                        found.setdefault(alias, kind)
+            self._kinds = found
+        return self._kinds.get(name)
+
+
+def _kinds_of(root: str, group: dict[str, Any]) -> Iterator[tuple[str, Kind]]:
+    """Yield the kinds of a group by each name that kubectl takes; preferred versions first."""
+    group_name = group["metadata"].get("name", "")
+    for version in group["versions"]:
+        api_version = "/".join(filter(None, (group_name, version["version"])))
+        for each in version.get("resources", ()):
+            kind = Kind(
+                f"{root}/{api_version}", each["resource"], api_version,
+                each["responseKind"]["kind"], each["scope"] == "Namespaced",
+            )  # fmt: skip
+            plural, singular = each["resource"], each["singularResource"]
+            for alias in (plural, singular, *each.get("shortNames", ()), f"{plural}.{group_name}"):
+                yield alias, kind
+
+
+@functools.lru_cache(maxsize=16)
+def _of(kubeconfig: Path, _changed: int) -> ApiServer:
+    config = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    return ApiServer(cluster["server"], user["token"], Path(cluster["certificate-authority"]))

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from cluster.errors import CommandFailed
 from cluster.handle import Cluster
 from support.charts import ROOT
 from support.run import Run
@@ -18,7 +19,13 @@ def until_served(cluster: Cluster, name: str) -> None:
 
     def is_served() -> bool:
         conditions = cluster.get("crd", name).get("status", {}).get("conditions") or []
-        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+        if not any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+            return False
+        try:
+            cluster.get(name, "-A")
+        except CommandFailed:  # what serves it learns of it a moment later
+            return False
+        return True
 
     eventually_sync(is_served, LIMIT, what=f"{name} is served")
 

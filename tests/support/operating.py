@@ -240,10 +240,7 @@ class Site:
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
         """Return an object, empty if there is none."""
-        found = self.namespace.kubectl(
-            "get", kind, name, "-o", "json", "--ignore-not-found"
-        ).strip()
-        body: dict[str, Any] = json.loads(found) if found else {}
+        body: dict[str, Any] = self.namespace.find(kind, name) or {}
         return body
 
     def list(self, kind: str, selector: str = "") -> list[dict[str, Any]]:
