@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import os
+import socket
 import sys
 import warnings
 from collections.abc import Callable
@@ -46,6 +47,17 @@ async def test_a_schema_name_that_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(ValidationError, match="schema"):
         await make_client(schema=schema).insert(Mail("a"))
+
+
+async def test_closing_is_no_error_when_the_connection_has_just_broken(
+    make_client: MakeClient,
+) -> None:
+    client = make_client()
+    await client.insert(Mail("a"))
+    async with client.database.lend() as session:
+        # As when the other end goes: what is sent from here on is refused.
+        session.socket.shutdown(socket.SHUT_WR)
+    await client.close()
 
 
 async def test_closing_ends_every_session_and_may_be_repeated(

@@ -261,7 +261,7 @@ class Database:
             try:
                 async with asyncio.timeout(5):
                     await pool.close()
-            except TimeoutError:
+            except DRIVER_ERRORS:  # the server is gone, and nobody is left to say goodbye to
                 pool.terminate()
 
 
