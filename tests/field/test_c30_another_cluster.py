@@ -311,8 +311,10 @@ async def test_an_old_worker_cannot_finish_its_attempt_against_the_restored_copy
     await fleet.client.pause_queue(QUEUE)
     (job,) = await fleet.client.insert_many([Task("a", "rescue")], queue=QUEUE)
     await fleet.embedded(
-        "old", dsn=source.dsn_through(proxy), heartbeat_staleness=LONG, max_workers=1
-    )
+        "old", dsn=source.dsn_through(proxy), heartbeat_staleness=LONG,
+        heartbeat_interval=LONG / 4,  # told of the lost attempt it would be free, and run the job
+        max_workers=1,
+    )  # fmt: skip
     server = await asyncio.to_thread(make_copy, source.server)
     await fleet.client.resume_queue(QUEUE)
     await fleet.started("a")
