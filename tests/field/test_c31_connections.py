@@ -1,7 +1,6 @@
 """C31: a server with few connections: every process works, nobody leaks, nobody storms."""
 
 import asyncio
-import time
 from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,6 +16,7 @@ from support.waiting import eventually
 
 PROCESSES = 8
 """Thirty take minutes of a small machine; the ratio to the server's connections counts."""
+PLACES = 50
 TESTS_OWN = 3
 """Connections of this test: a client's two, and one for the supervisor to settle."""
 FOR_EACH = 4 / 3
@@ -44,7 +44,7 @@ async def test_more_processes_than_a_server_has_room_for_all_work_also_after_its
     try:
         async with awa.AsyncClient(database.dsn, 2) as client:
             command = commands.start(
-                "work", "--queue", "default:50", "--processes", str(PROCESSES),
+                "work", "--queue", f"default:{PLACES}", "--processes", str(PROCESSES),
                 AWA_HEARTBEAT_STALENESS_SECONDS="60",
             )  # fmt: skip
             await eventually(
@@ -83,21 +83,26 @@ async def idle_in_transaction(client: awa.AsyncClient) -> int:
 
 
 async def all_work(commands, client, command, word: str, seconds: float = 60) -> None:
-    """Wait until each process has run a job; none has ended, none is idle in a transaction."""
+    """Wait until each process runs jobs: more than fit into all but one of them, until the gate.
 
-    async def each_has_worked() -> bool:
-        pids = set(command.children())
+    None has ended meanwhile.
+    """
+    keys = [{"key": f"{word}{number}"} for number in range((PROCESSES - 1) * PLACES + 1)]
+    made = False
+
+    async def each_works() -> bool:
+        nonlocal made
         try:
-            await client.insert_many(
-                [{"key": f"{word}{time.monotonic_ns()}"} for _ in range(PROCESSES * 4)],
-                kind="quick",
-            )
+            if not made:
+                await client.insert_many(keys, kind="wait")
+                made = True
         except awa.DatabaseUnreachable:
             return False
         notes = [note for note in commands.notes("started") if note.key.startswith(word)]
-        return len(pids) == PROCESSES and pids <= {int(note.pid) for note in notes}
+        return len(command.children()) == PROCESSES == len({note.pid for note in notes})
 
-    await eventually(each_has_worked, timedelta(seconds=seconds), what=f"all to work {word}")
+    await eventually(each_works, timedelta(seconds=seconds), what=f"all to work {word}")
+    commands.open_gate()
 
     async def quiet() -> bool:
         try:
@@ -107,6 +112,7 @@ async def all_work(commands, client, command, word: str, seconds: float = 60) ->
         return not counts.available + counts.running
 
     await eventually(quiet, timedelta(seconds=30), what="all jobs to end")
+    commands.close_gate()
     assert not command.lines("worker process died")
 
 

@@ -165,6 +165,10 @@ class Commands:
         """Let jobs that wait go on."""
         (self.folder / "gate").touch()
 
+    def close_gate(self) -> None:
+        """Let jobs that wait, wait again."""
+        (self.folder / "gate").unlink()
+
     def notes(self, word: str, key: str | None = None) -> list[Note]:
         """Return what handlers noted."""
         found = (Note(*line) for line in read_journals(self.folder, "runs") if len(line) == 5)

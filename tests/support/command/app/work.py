@@ -41,7 +41,7 @@ async def wait(job: Job[Any]) -> None:
     """End when the gate is open."""
     note("started", job)
     while not gate_is_open():  # noqa: ASYNC110 - the gate is a file
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
     note("ended", job)
 
 
