@@ -83,6 +83,8 @@ class Operator:
             line.request("GET", path)
             answer = line.getresponse()
             return answer.status, answer.read().decode()
+        except http.client.HTTPException as error:  # it ended in the middle of its answer
+            raise ConnectionResetError from error
         finally:
             line.close()
 
