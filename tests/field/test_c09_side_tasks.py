@@ -200,3 +200,61 @@ async def test_a_leader_that_cannot_stay_leader_keeps_no_other_from_leading(work
     await eventually(lambda: other.worker.maintenance.leads, WITHIN, what="the other to lead")
     assert not worker.maintenance.leads
     await eventually(lambda: other.worker.metrics.duties[("promote", "done")] > 0, WITHIN)
+
+
+async def test_a_claim_loop_that_gets_nowhere_asks_for_a_restart_while_the_database_answers(
+    worker, rights, monkeypatch
+):
+    await shorten_patience(worker, monkeypatch, failing=2)
+    await rights.take("claim_v1")
+    await eventually(lambda: worker.claimer.state is State.failing, WITHIN)
+
+    async def is_live() -> bool:
+        return (await look(worker, worker._database, at_database=False)).live
+
+    async def is_given_up() -> bool:
+        return not await is_live()
+
+    await eventually(is_given_up, WITHIN, what="liveness to be false")
+    assert worker.claimer.state is State.failing
+    await rights.give("claim_v1")
+    await eventually(is_live, WITHIN, what="liveness again")
+
+
+async def test_a_claim_loop_that_hangs_asks_for_a_restart_while_the_database_answers(
+    worker, connect, database, monkeypatch
+):
+    await shorten_patience(worker, monkeypatch, stuck=1)
+    session = await connect(database.dsn)
+    async with session.transaction():
+        await session.execute("lock table awa.queue_meta, awa.lanes in access exclusive mode")
+
+        async def is_given_up() -> bool:
+            return not (await look(worker, worker._database, at_database=False)).live
+
+        await eventually(is_given_up, WITHIN, what="liveness to be false")
+
+
+async def test_no_restart_is_asked_for_while_the_database_does_not_answer(
+    fleet, database, make_proxy, monkeypatch
+):
+    proxy = make_proxy(database.server)
+    client = await fleet.embedded("w", database.dsn_through(proxy))
+    worker = client.worker
+    await eventually(lambda: worker.listener.works, WITHIN)
+    await shorten_patience(worker, monkeypatch, failing=1, stuck=1)
+    proxy.refuse()
+    loop = asyncio.get_running_loop()
+    progressed = worker.claimer.progressed_at
+    await eventually(lambda: loop.time() > progressed + 3)
+    assert worker.claimer.progressed_at == progressed
+    assert (await look(worker, worker._database, at_database=True)).live
+    proxy.forward()
+    await eventually(lambda: worker.claimer.progressed_at > progressed, WITHIN)
+
+
+async def shorten_patience(worker, monkeypatch, *, failing: float = 300, stuck: float = 60) -> None:
+    """Have the claim loop given up in seconds; the time that it may sleep is not counted."""
+    monkeypatch.setattr("awa._runtime.condition.FAILING_SECONDS", failing)
+    monkeypatch.setattr("awa._runtime.condition.STUCK_SECONDS", stuck)
+    worker.claimer.longest_pause = 0.0
