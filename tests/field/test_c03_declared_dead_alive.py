@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import random
+import time
 from collections import Counter
 from datetime import timedelta
 
@@ -67,7 +69,8 @@ async def test_an_end_that_waits_to_be_written_is_refused_after_the_rescue(fleet
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_a_job_seen_completed_never_changes_when_its_length_is_the_staleness_limit(engine):
-    rounds, crew = 20, 50
+    rounds, crew, took = 20, 50, 0.0
+    chance = random.Random(3)  # noqa: S311 - chance, not secrets
     sessions = [await engine.session() for _ in range(4)]
     completed: list[int] = []
     outcomes: Counter[str] = Counter()
@@ -77,12 +80,17 @@ async def test_a_job_seen_completed_never_changes_when_its_length_is_the_stalene
         claims = [await engine.hold(worker=worker, limit=1) for worker in workers]
         await asyncio.sleep(0.03)  # the job's length, which is the staleness limit
 
-        async def finish(session, part):
+        async def finish(session, part, pause):
+            await asyncio.sleep(pause)  # the moment, which is the point
             return [await engine.finish(claim, session=session) for claim in part]
 
-        parts = [claims[at::3] for at in range(3)]
+        # The rescue begins with the first worker, the ends with the last one: they meet.
+        parts = [claims[at::-3] for at in (-1, -2, -3)]
         *answers, rescued = await asyncio.gather(
-            *(finish(s, part) for s, part in zip(sessions, parts, strict=False)),
+            *(
+                finish(session, part, took * chance.random())
+                for session, part in zip(sessions, parts, strict=False)
+            ),
             sessions[3].fetch("select * from awa.rescue_v1()"),
         )
         for part, stale in zip(parts, answers, strict=True):
@@ -95,8 +103,12 @@ async def test_a_job_seen_completed_never_changes_when_its_length_is_the_stalene
                 if not refused:
                     completed.append(job_id)
         assert sum(row["rescued"] for row in rescued) <= crew
+        began = time.monotonic()
         await engine.rescue()
+        took = time.monotonic() - began
         await engine.drain()
+        # As minutes later: the next rescue begins with the next crew, and not with this one.
+        await engine.admin.execute("update awa.runtime_instances set settled_below = 2 ^ 62")
     assert {await engine.state(job_id) for job_id in completed} == {"completed"}
     assert outcomes.total() == rounds * crew
     assert outcomes.keys() == {"available", "completed"}, "each side has to win now and then"
