@@ -1,0 +1,61 @@
+"""Levels of scaling, and what the operator costs a database."""
+
+import asyncio
+
+import asyncpg
+
+import awa
+from bench.kube.audit import now, requests
+from bench.kube.figures import Figure
+from bench.kube.stage import Stage
+
+POLL_SECONDS = 5
+TIMES = 5
+NATIVE = {
+    "mode": "Native", "minReplicas": 0, "maxReplicas": 20, "targetJobsPerReplica": 10,
+    "pollIntervalSeconds": POLL_SECONDS, "cooldownSeconds": 3600,
+}  # fmt: skip
+SESSIONS = "select count(*) from pg_stat_activity where application_name like 'awa operator%'"
+
+
+async def sessions(stage: Stage) -> list[Figure]:
+    """Count the operator's sessions at the one database of all Queues."""
+    session = await asyncpg.connect(stage.dsn)
+    count = await session.fetchval(SESSIONS)
+    await session.close()
+    return [Figure("sessions for a database", count, "", 2, 1)]
+
+
+async def wake_and_scale_up(stage: Stage) -> list[Figure]:
+    """Enqueue for queues that sleep, then a backlog; look at the time until they are scaled."""
+    names = [f"s{number}" for number in range(TIMES)]
+    await asyncio.to_thread(stage.create, names, replicas=None, scaling=NATIVE)
+    for name in names:
+        await stage.site.until_deployed(name)
+    await asyncio.sleep(2 * POLL_SECONDS)  # they are asleep, and looked at
+    woken, raised = [], []
+    async with awa.AsyncClient(stage.dsn) as client:
+        for name in names:
+            woken.append(await _until_scaled(stage, client, name, jobs=1))
+            raised.append(await _until_scaled(stage, client, name, jobs=100))
+    return [
+        Figure("wake from zero, slowest", max(woken), "s", POLL_SECONDS + 2, 1.0),
+        Figure("backlog to scale, slowest", max(raised), "s", POLL_SECONDS + 2, POLL_SECONDS + 0.5),
+    ]
+
+
+async def _until_scaled(stage: Stage, client: awa.AsyncClient, name: str, *, jobs: int) -> float:
+    """Enqueue; return the seconds until the operator asked for more replicas."""
+    before = _replicas(stage, name)
+    await client.insert_many([{}] * jobs, kind="none", queue=name)
+    since = now()
+    await stage.until(lambda: _replicas(stage, name) > before, 60, f"{name} is scaled")
+    await asyncio.sleep(1)
+    seen = await asyncio.to_thread(requests, stage.site, since - 1)
+    scaled = [one.at for one in seen if one.is_operators and one.name == f"{name}-worker"]
+    return max(scaled[0] - since, 0.0)
+
+
+def _replicas(stage: Stage, name: str) -> int:
+    found: int = stage.site.get("deployment", f"{name}-worker")["spec"]["replicas"]
+    return found
