@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import awa_migrations
-from awa._runtime.condition import look
+from awa._runtime.condition import Patience, look
 from awa._runtime.service import State
 from support.command.command import Commands
 from support.fleet.tasks import QUEUE, Task
@@ -203,58 +203,53 @@ async def test_a_leader_that_cannot_stay_leader_keeps_no_other_from_leading(work
 
 
 async def test_a_claim_loop_that_gets_nowhere_asks_for_a_restart_while_the_database_answers(
-    worker, rights, monkeypatch
+    worker, rights
 ):
-    await shorten_patience(worker, monkeypatch, failing=2)
+    patience = Patience(failing=2)
     await rights.take("claim_v1")
     await eventually(lambda: worker.claimer.state is State.failing, WITHIN)
 
-    async def is_live() -> bool:
-        return (await look(worker, worker._database, at_database=False)).live
-
     async def is_given_up() -> bool:
-        return not await is_live()
+        return not await is_live(worker, patience)
 
     await eventually(is_given_up, WITHIN, what="liveness to be false")
     assert worker.claimer.state is State.failing
     await rights.give("claim_v1")
-    await eventually(is_live, WITHIN, what="liveness again")
+    await eventually(lambda: is_live(worker, patience), WITHIN, what="liveness again")
 
 
 async def test_a_claim_loop_that_hangs_asks_for_a_restart_while_the_database_answers(
-    worker, connect, database, monkeypatch
+    worker, connect, database
 ):
-    await shorten_patience(worker, monkeypatch, stuck=1)
     session = await connect(database.dsn)
     async with session.transaction():
         await session.execute("lock table awa.queue_meta, awa.lanes in access exclusive mode")
 
         async def is_given_up() -> bool:
-            return not (await look(worker, worker._database, at_database=False)).live
+            return not await is_live(worker, Patience(stuck=1))
 
         await eventually(is_given_up, WITHIN, what="liveness to be false")
 
 
 async def test_no_restart_is_asked_for_while_the_database_does_not_answer(
-    fleet, database, make_proxy, monkeypatch
+    fleet, database, make_proxy
 ):
     proxy = make_proxy(database.server)
     client = await fleet.embedded("w", database.dsn_through(proxy))
     worker = client.worker
     await eventually(lambda: worker.listener.works, WITHIN)
-    await shorten_patience(worker, monkeypatch, failing=1, stuck=1)
     proxy.refuse()
     loop = asyncio.get_running_loop()
     progressed = worker.claimer.progressed_at
     await eventually(lambda: loop.time() > progressed + 3)
     assert worker.claimer.progressed_at == progressed
-    assert (await look(worker, worker._database, at_database=True)).live
+    assert await is_live(worker, Patience(stuck=1, failing=1))
     proxy.forward()
     await eventually(lambda: worker.claimer.progressed_at > progressed, WITHIN)
 
 
-async def shorten_patience(worker, monkeypatch, *, failing: float = 300, stuck: float = 60) -> None:
-    """Have the claim loop given up in seconds; the time that it may sleep is not counted."""
-    monkeypatch.setattr("awa._runtime.condition.FAILING_SECONDS", failing)
-    monkeypatch.setattr("awa._runtime.condition.STUCK_SECONDS", stuck)
+async def is_live(worker, patience: Patience) -> bool:
+    """Whether no restart is asked for; the time that the claim loop may sleep is not counted."""
     worker.claimer.longest_pause = 0.0
+    found = await look(worker, worker._database, at_database=False, patience=patience)
+    return found.live

@@ -13,12 +13,19 @@ from awa.errors import AwaError, SchemaNotMigrated
 
 STALLED_SECONDS = 15.0
 """How long after its longest pause a service counts as stalled."""
-STUCK_SECONDS = 60.0
-"""How long after that a claim loop that hangs is beyond hope, if the database answers."""
-FAILING_SECONDS = 300.0
-"""How long a claim loop may fail, trying again and again, while the database answers."""
 CHECK_LIMIT = timedelta(milliseconds=700)
 """How long a question about health waits for the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """When a claim loop is beyond hope, if the database answers; counted from its longest pause.
+
+    It may hang for `stuck`, and fail, trying again and again, for `failing` seconds.
+    """
+
+    stuck: float = 60.0
+    failing: float = 300.0
 
 
 class Stage(StrEnum):
@@ -66,7 +73,9 @@ class Condition:
         return cls(**{**fields, "stage": Stage(fields["stage"])})
 
 
-async def look(worker: Worker, database: Database, *, at_database: bool) -> Condition:
+async def look(
+    worker: Worker, database: Database, *, at_database: bool, patience: Patience = Patience()
+) -> Condition:
     """Return the condition of a worker that runs; `at_database` asks the database too."""
     now = asyncio.get_running_loop().time()
     version: int | None = None
@@ -83,7 +92,7 @@ async def look(worker: Worker, database: Database, *, at_database: bool) -> Cond
             problem = error
     return Condition(
         stage=Stage.draining if worker.draining else Stage.working,
-        live=worker.draining or not await _is_stuck(worker.claimer, database, now),
+        live=worker.draining or not await _is_stuck(worker.claimer, database, now, patience),
         reason=None if problem is None else str(problem) or "the database does not answer",
         postgres_connected=version is not None or isinstance(problem, SchemaNotMigrated),
         schema_version=version,
@@ -119,9 +128,9 @@ def state_of(service: Service, now: float) -> State:
     return service.state
 
 
-async def _is_stuck(claimer: Service, database: Database, now: float) -> bool:
+async def _is_stuck(claimer: Service, database: Database, now: float, patience: Patience) -> bool:
     """Whether the claim loop gets nowhere although the database answers."""
     pause = claimer.longest_pause or 0.0
-    hangs = now - claimer.moved_at > pause + STUCK_SECONDS
-    fails = now - claimer.progressed_at > pause + FAILING_SECONDS
+    hangs = now - claimer.moved_at > pause + patience.stuck
+    fails = now - claimer.progressed_at > pause + patience.failing
     return (hangs or fails) and await database.answers(CHECK_LIMIT)
