@@ -64,7 +64,11 @@ async def deaf_databases(stage: Stage, count: int, rate: int) -> list[Figure]:
             await asyncio.to_thread(stage.secret, name, dsn)
             database = {"connectionSecretRef": {"name": name}}
             await asyncio.to_thread(stage.create, [name], database=database)
-        await asyncio.sleep(10)
+        await stage.until(
+            lambda: stage.with_condition("DatabaseReachable", "False") >= DEAF,
+            60,
+            "each is found deaf",
+        )
         figures = await changes(
             stage, count, rate, f"change to status beside {DEAF} deaf databases"
         )

@@ -7,7 +7,8 @@ import asyncpg
 import awa
 from bench.kube.audit import now, requests
 from bench.kube.figures import Figure
-from bench.kube.stage import Stage
+from bench.kube.stage import Stage, seconds
+from support.waiting import eventually
 
 POLL_SECONDS = 5
 TIMES = 5
@@ -15,6 +16,12 @@ NATIVE = {
     "mode": "Native", "minReplicas": 0, "maxReplicas": 20, "targetJobsPerReplica": 10,
     "pollIntervalSeconds": POLL_SECONDS, "cooldownSeconds": 3600,
 }  # fmt: skip
+ASLEEP = """
+    select count(distinct objid) from pg_locks
+     where locktype = 'advisory' and objsubid = 2 and objid > 1000000
+       and mode = 'ShareLock' and granted
+"""
+"""The queues that a session sleeps on: see `sleep` in the operator's statements."""
 SESSIONS = "select count(*) from pg_stat_activity where application_name like 'awa operator%'"
 
 
@@ -36,9 +43,7 @@ async def wake_and_scale_up(stage: Stage) -> list[Figure]:
             job = await client.insert({}, kind="none", queue=name)
             await client.cancel(job.id)
         await asyncio.to_thread(stage.create, names, replicas=None, scaling=NATIVE)
-        for name in names:
-            await stage.site.until_deployed(name)
-        await asyncio.sleep(2 * POLL_SECONDS)  # each has been looked at, and sleeps
+        await _until_asleep(stage, len(names))
         for name in names:
             woken.append(await _until_scaled(stage, client, name, jobs=1))
             raised.append(await _until_scaled(stage, client, name, jobs=100))
@@ -48,16 +53,33 @@ async def wake_and_scale_up(stage: Stage) -> list[Figure]:
     ]
 
 
+async def _until_asleep(stage: Stage, count: int) -> None:
+    """Wait until the operator's session sleeps on so many queues: the next insert notifies it."""
+    session = await asyncpg.connect(stage.dsn)
+
+    async def sleeps() -> bool:
+        found: int = await session.fetchval(ASLEEP)
+        return found >= count
+
+    try:
+        await eventually(sleeps, seconds(60), what=f"{count} queues sleep")
+    finally:
+        await session.close()
+
+
 async def _until_scaled(stage: Stage, client: awa.AsyncClient, name: str, *, jobs: int) -> float:
     """Enqueue; return the seconds until the operator asked for more replicas."""
-    before = _replicas(stage, name)
+    before, began = _replicas(stage, name), now()
     await client.insert_many([{}] * jobs, kind="none", queue=name)
     since = now()
     await stage.until(lambda: _replicas(stage, name) > before, 60, f"{name} is scaled")
-    await asyncio.sleep(1)
-    seen = await asyncio.to_thread(requests, stage.site, since - 1)
-    scaled = [one.at for one in seen if one.is_operators and one.name == f"{name}-worker"]
-    return max(scaled[0] - since, 0.0)
+
+    def scaled() -> list[float]:
+        seen = requests(stage.site, began)
+        return [one.at for one in seen if one.is_operators and one.name == f"{name}-worker"]
+
+    at: list[float] = await stage.site.until(scaled, seconds(10), "the audit log tells of it")
+    return max(at[0] - since, 0.0)
 
 
 def _replicas(stage: Stage, name: str) -> int:

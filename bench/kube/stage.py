@@ -57,6 +57,15 @@ class Stage:
         """Wait for something, for so many seconds."""
         await self.site.until(holds, seconds(limit), what)
 
+    def with_condition(self, kind: str, status: str) -> int:
+        """Return how many Queues have a condition with this status."""
+        conditions = (
+            condition
+            for queue in self.site.list("queues.awa.dev")
+            for condition in (queue.get("status") or {}).get("conditions") or ()
+        )
+        return sum((one["type"], one["status"]) == (kind, status) for one in conditions)
+
     def _is_answered(self, name: str) -> bool:
         found = self.site.get("queues.awa.dev", name)
         seen = (found.get("status") or {}).get("observedGeneration")
