@@ -32,6 +32,17 @@ from awa_operator.scaler_traces import ScalerTraces, replica_owners
 
 type Object = Mapping[str, Any]
 
+SHOWN_TO_OTHERS: Mapping[str, Any] = {
+    "queue_name": True,
+    "replicas": True,
+    "suspend": True,
+    "database": True,
+    "migration": True,
+    "worker": {"image", "env"},
+    "scaling": {"mode", "min_replicas", "max_replicas"},
+    "rollout": {"max_surge"},
+}
+"""The part of a spec that the plans of other Queues of the same database may depend on."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -49,17 +60,27 @@ class QueueEntry:
     status: QueueStatus
     identity: str | None
 
-    @property
-    def concerns_group(self) -> object:
-        """What other Queues of the same database look at.
+    def concerns_others_since(self, before: "QueueEntry") -> bool:
+        """Tell whether other Queues of the same database would see that this one has changed."""
+        if self.generation != before.generation and self._shown != before._shown:
+            return True
+        return (self.is_deleting, self.status.migration, self._announced) != (
+            before.is_deleting, before.status.migration, before._announced,
+        )  # fmt: skip
 
-        Of an exclusive migration also what it is about: others drain when it says so.
-        """
-        announced = None
-        if self.is_exclusive:
-            found = find_condition(self.status, ConditionType.RECONCILING)
-            announced = (found.status, found.reason) if found is not None else None
-        return self.generation, self.is_deleting, self.status.migration, announced
+    @property
+    def _shown(self) -> object:
+        """What the plans of others may read of the spec; nothing of one that cannot be read."""
+        queue = self.queue
+        return None if queue is None else queue.spec.model_dump(include=SHOWN_TO_OTHERS)
+
+    @property
+    def _announced(self) -> object:
+        """What others do not run beside: an exclusive migration, or the wait for one."""
+        if not self.is_exclusive:
+            return None
+        found = find_condition(self.status, ConditionType.RECONCILING)
+        return (found.status, found.reason) if found is not None else None
 
     @property
     def is_exclusive(self) -> bool:
@@ -269,7 +290,7 @@ class Cache:
         self._listeners.changed(ref)
         if before is None:
             self._tell_others(ref, entry.identity, self._listeners.nudged)
-        elif before.concerns_group != entry.concerns_group:
+        elif entry.concerns_others_since(before):
             for identity in {before.identity, entry.identity}:
                 self._tell_others(ref, identity, self._listeners.changed)
 

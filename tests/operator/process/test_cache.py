@@ -8,6 +8,8 @@ from awa_operator import labels
 from awa_operator.cache import Cache, Listeners
 from awa_operator.resources import AUTOSCALERS, DEPLOYMENTS, JOBS, PODS, QUEUES
 
+NATIVE = {"mode": "Native", "targetJobsPerReplica": 10}
+
 
 class Heard:
     """A cache and whom it told of what."""
@@ -125,6 +127,28 @@ def test_queues_of_one_database_hear_of_each_others_records_and_specs_but_not_of
     recorded["status"] = {"replicas": 3, "migration": {"succeededHash": "1-h"}}
     heard.cache.put(QUEUES, recorded)
     assert sorted(heard.changed) == [("ns", "a"), ("ns", "b")]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"scaling": {**NATIVE, "cooldownSeconds": 60}}, {"a"}),
+        ({"worker": {"image": "app:1", "concurrency": 3}}, {"a"}),
+        ({"monitoring": {"podMonitor": {"enabled": True}}}, {"a"}),
+        ({"scaling": {**NATIVE, "maxReplicas": 90}}, {"a", "b"}),
+        ({"worker": {"image": "app:2"}}, {"a", "b"}),
+        ({"suspend": True}, {"a", "b"}),
+        ({"migration": {"mode": "External", "historyLimit": 9}}, {"a", "b"}),
+        ({"database": "elsewhere"}, {"a", "b"}),
+    ],
+)
+def test_a_spec_concerns_others_of_its_database_by_what_they_read_of_it(heard, change, told):
+    for name in ("a", "b"):
+        heard.cache.put(QUEUES, queue(name, scaling=NATIVE))
+    heard.forget()
+    heard.cache.put(QUEUES, queue("a", 2, generation=2, **({"scaling": NATIVE} | change)))
+    assert heard.cache.queue(("ns", "a")).problems == ()
+    assert {name for _, name in heard.changed} == told
 
 
 def test_a_pod_that_goes_concerns_who_waits_for_a_database_without_workers(heard):

@@ -50,7 +50,7 @@ from awa_operator.observed import (
 from awa_operator.plan import plan_queue
 from awa_operator.render.overlay import overlaid
 from support.planning.cluster import Conflict, Deployment, Job
-from support.planning.queues import START, make_queue
+from support.planning.queues import START, as_others_see_it, make_queue
 
 SOON = timedelta(seconds=1)
 MANY = 60
@@ -232,7 +232,7 @@ class World:
             worker_pods=self._pods(name),
             siblings=tuple(
                 SiblingView(
-                    queue=other,
+                    queue=as_others_see_it(other),
                     worker_pods=self._pods(other.metadata.name),
                     replicas=self._replicas(other.metadata.name),
                 )
