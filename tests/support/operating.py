@@ -88,6 +88,11 @@ class Operator:
         finally:
             line.close()
 
+    @property
+    def metrics_port(self) -> int:
+        """Where it serves its metrics. Raises OSError before it does."""
+        return self._port("metrics_port")
+
     def health(self) -> int:
         """Return the status of `/healthz`, 0 when there is no answer."""
         try:

@@ -62,10 +62,10 @@ class Prometheus:
             for one in found
         ]
 
-    def firing(self) -> set[str]:
-        """Return the names of alerts that fire."""
-        alerts = self._get("alerts", {})["alerts"]
-        return {one["labels"]["alertname"] for one in alerts if one["state"] == "firing"}
+    def firing(self) -> set[tuple[str, str]]:
+        """Return the alerts that fire: the name of each, and that of the Queue that it is about."""
+        alerts = [one for one in self._get("alerts", {})["alerts"] if one["state"] == "firing"]
+        return {(one["labels"]["alertname"], one["labels"].get("name", "")) for one in alerts}
 
     def broken_rules(self) -> list[str]:
         """Return what is wrong with rules, after they have been evaluated."""
