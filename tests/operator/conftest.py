@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from awa_operator.kube import Kube, find_access
-from cluster.builds import client_tools
+from cluster.builds import CLIENTS, client_tools
 from cluster.handle import Cluster, Namespace
 from cluster.images import Images
 from support.charts import CHART, Helm
@@ -46,12 +47,13 @@ def install_operator(
 ) -> Callable[..., str]:
     """Install the operator by its chart into the test's namespace and wait until it works."""
 
-    def make(values: Mapping[str, Any] | None = None) -> str:
+    def make(values: Mapping[str, Any] | None = None, clients: Path = CLIENTS) -> str:
         repository, _, tag = images.operator.name.rpartition(":")
         image = {"repository": repository, "tag": tag, "pullPolicy": "Never"}
         file = tmp_path / "operator-values.json"
         file.write_text(json.dumps({"image": image, **(values or {})}))
-        return namespace.helm(
+        installer = replace(namespace, cluster=replace(namespace.cluster, clients=clients))
+        return installer.helm(
             "upgrade", "--install", "awa", CHART, "--values", file, "--wait", "--timeout=120s",
             limit=INSTALL_LIMIT,
         )  # fmt: skip

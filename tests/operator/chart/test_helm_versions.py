@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from cluster.builds import client_tools
+from cluster.builds import HELM_3, client_tools
 from support.charts import CHART, CI_VALUES, CRD_CHART, Helm, Rendered
 
-OLDEST = Path(__file__).with_name("helm3.txt")
 # An old Helm assumes an old Kubernetes unless it is told.
 KUBERNETES = ("--kube-version", "1.37.0")
 
 
 @pytest.fixture
 def helm3(tmp_path: Path) -> Helm:
-    program = client_tools(OLDEST) / "helm"
+    program = client_tools(HELM_3) / "helm"
     said = subprocess.run(
         [program, "version", "--short"], capture_output=True, text=True, timeout=60, check=True
     ).stdout

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cluster.builds import CLIENTS, HELM_3
 from cluster.handle import Namespace
 from support.queue_manifest import changed
 from support.waiting import eventually_sync
@@ -58,10 +59,13 @@ pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture
-def running(install_operator, namespace, images, kube_database) -> Namespace:
-    """An operator and a Queue that is ready, with two workers."""
+def running(install_operator, namespace, images, kube_database, request) -> Namespace:
+    """An operator and a Queue that is ready, with two workers.
+
+    The parameter is the wheel of the Helm that installs the operator.
+    """
     namespace.cluster.load(images.derive(IMAGE, {"handlers.py": HANDLERS}).archive)
-    install_operator()
+    install_operator(clients=getattr(request, "param", CLIENTS))
     namespace.apply([kube_database.secret("app-db"), QUEUE])
     namespace.wait("jobq/email", "condition=Ready", LIMIT)
     return namespace
@@ -110,7 +114,9 @@ def test_the_chart_s_own_test_tells_what_the_operator_says(install_operator, nam
     assert namespace.get("pods", "-l", "app.kubernetes.io/component=test")["items"] == []
 
 
+@pytest.mark.parametrize("running", [HELM_3], indirect=True, ids=["helm3"])
 def test_another_configuration_of_the_operator_replaces_no_worker(running, install_operator):
+    """Helm 4 goes on where Helm 3 began."""
     before, generation = workers(running), deployment(running)["metadata"]["generation"]
     install_operator({"logLevel": "debug", "replicas": 2})
     running.kubectl("scale", "jobq/email", "--replicas=3")
