@@ -1,24 +1,27 @@
 """C28: a client in a forked process starts afresh; threads get the care that a web request gets.
 
 Eight children that insert beside their parent (line 1) are in
-tests/worker/client/test_lifecycle.py; a preloading web server forks in the same way.
+tests/worker/client/test_lifecycle.py.
 """
 
 import asyncio
 import json
 import os
+import socket
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
 import awa
 from awa.testing import work_one
-from support.command.command import Commands
+from support.command.command import APP, Commands
 from support.postgres import Connect, Database, MakeDatabase
 from support.soak.journal import read_journals
 from support.waiting import eventually
@@ -64,6 +67,60 @@ async def test_clients_used_at_import_work_in_every_process_of_a_worker(commands
     made = await client.list_jobs("available", "made", limit=1000)
     assert Counter(job.args["key"] for job in made) == {job.args["key"]: 1 for job in jobs}
     assert set(command.children()) >= {(await client.get_job(job.id)).output for job in jobs}
+
+
+@pytest.mark.slow
+async def test_a_client_used_at_import_works_in_every_process_of_a_preloading_web_server(
+    client: awa.AsyncClient, database: Database, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        server = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "gunicorn", "--preload", "--workers", str(PROCESSES),
+            "--threads", "2", "--no-control-socket", "--bind", f"fd://{listening.fileno()}",
+            "web:app",
+            cwd=APP, env={**os.environ, "AWA_DATABASE_URL": database.dsn, "HOME": str(tmp_path)},
+            pass_fds=[listening.fileno()],
+        )  # fmt: skip
+        asked: list[str] = []
+        answers: list[tuple[int, int]] = []
+
+        async def all_have_answered() -> bool:
+            paths = [f"/{len(asked) + number}" for number in range(100)]
+            asked.extend(paths)
+            answers.extend(await ask_for(port, paths))
+            return len({process for _, process in answers}) == PROCESSES
+
+        try:
+            await eventually(all_have_answered, LONG, what="each process to have enqueued")
+        finally:
+            server.terminate()
+            code = await asyncio.wait_for(server.wait(), LONG.total_seconds())
+    assert code == 0
+    assert Counter(status for status, _ in answers) == {200: len(asked)}
+    made = await client.list_jobs(kind="web", limit=10_000)
+    assert Counter(job.args["key"] for job in made) == Counter(["/import", *asked])
+
+
+async def ask_for(port: int, paths: Iterable[str]) -> list[tuple[int, int]]:
+    """Return the status and the process of each answer; many are asked for at once."""
+    with urllib3.PoolManager(maxsize=16, block=True) as pool:
+
+        def ask(path: str) -> tuple[int, int]:
+            # A connection that is kept would lead to the same process again.
+            answer = pool.request(
+                "GET",
+                f"http://127.0.0.1:{port}{path}",
+                headers={"Connection": "close"},
+                retries=False,
+            )
+            return answer.status, int(answer.data)
+
+        with ThreadPoolExecutor(16) as threads:
+            loop = asyncio.get_running_loop()
+            return await asyncio.gather(
+                *(loop.run_in_executor(threads, ask, path) for path in paths)
+            )
 
 
 @pytest.mark.parametrize("form", ["async", "blocking"])
