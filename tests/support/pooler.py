@@ -7,10 +7,16 @@ import signal
 import socket
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from support.postgres import Server
 from support.waiting import eventually_sync
+
+
+class Address(Protocol):
+    """Where a server is, or a proxy before it."""
+
+    host: str
+    port: int
 
 
 class Pool:
@@ -20,7 +26,7 @@ class Pool:
     """
 
     def __init__(
-        self, folder: Path, server: Server, mode: str, size: int, ignored: str = ""
+        self, folder: Path, server: Address, mode: str, size: int, ignored: str = ""
     ) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

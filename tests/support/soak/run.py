@@ -87,13 +87,17 @@ class Soak:
         stage, plan = self.stage, self.plan
         for number in range(plan.workers):
             environment = {} if number else {STEADY: "1"}
-            module = COMMAND if 0 < number == plan.workers - 1 else "work"
-            stage.workers.append(Member(module, (plan.seconds,), stage.proxy(), environment))
+            is_command = 0 < number == plan.workers - 1
+            # The second worker and all producers but the first pass through a pooler.
+            proxy = stage.proxy_to_pool() if number == 1 and not is_command else stage.proxy()
+            module = COMMAND if is_command else "work"
+            stage.workers.append(Member(module, (plan.seconds,), proxy, environment))
         for number in range(plan.producers):
             arguments = (
                 f"p{plan.seed}.{number}", plan.rate / plan.producers, plan.jobs // plan.producers,
             )  # fmt: skip
-            stage.producers.append(Member("produce", arguments, stage.proxy(), may_end=True))
+            proxy = stage.proxy_to_pool() if number else stage.proxy()
+            stage.producers.append(Member("produce", arguments, proxy, may_end=True))
         stage.manager = Member("manage", (plan.seed,), stage.proxy())
         for member in stage.members:
             await stage.start(member)

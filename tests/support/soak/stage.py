@@ -16,6 +16,7 @@ import psutil
 
 from awa_migrations import migrate
 from support.pgwire import PostgresProxy
+from support.pooler import Pool
 from support.postgres import DURABLE_SETTINGS, SUPERUSER, Server
 from support.soak.disk import Disk
 from support.soak.handlers import STEADY
@@ -29,6 +30,7 @@ SETTINGS = {
 }
 DATABASE = "soak"
 COMMAND, PROCESSES = "command", 2
+POOLED_CONNECTIONS = 8
 STOP_LIMIT_SECONDS = 40.0
 STATEMENT_TIMEOUT_SECONDS = "5"
 
@@ -113,6 +115,8 @@ class Stage:
         self.counts: Counter[str] = Counter()
         self.worst_updates = 0
         self._proxies: list[PostgresProxy] = []
+        self._pool: Pool | None = None
+        self._to_pool: list[PostgresProxy] = []
         self._leaving: list[Member] = []
         self._nanny: asyncio.Task[None] | None = None
 
@@ -176,6 +180,17 @@ class Stage:
         proxy = PostgresProxy(self.server.host, self.server.port)
         proxy.start()
         self._proxies.append(proxy)
+        return proxy
+
+    def proxy_to_pool(self) -> PostgresProxy:
+        """Start a proxy to a PgBouncer before the server."""
+        if self._pool is None:
+            self._pool = Pool(
+                self.folder / "pgbouncer", self.proxy(), "transaction", POOLED_CONNECTIONS
+            )
+        proxy = PostgresProxy("127.0.0.1", self._pool.port)
+        proxy.start()
+        self._to_pool.append(proxy)
         return proxy
 
     def lead_to(self, server: Server) -> None:
@@ -249,6 +264,10 @@ class Stage:
             self._nanny.cancel()
         for member in self.members:
             await self.kill(member)
+        for proxy in self._to_pool:
+            await asyncio.to_thread(proxy.stop)
+        if self._pool is not None:
+            await asyncio.to_thread(self._pool.stop)
         for proxy in self._proxies:
             await asyncio.to_thread(proxy.stop)
         await asyncio.to_thread(self.remove, self.server)
