@@ -11,7 +11,7 @@ MINUTES ?= 10
 SOAK ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system-packages lock fmt lint types generate verify test test-fast soak soak-kube bench bench-kube \
+.PHONY: help setup system-packages lock fmt lint types generate verify test test-fast test-field soak soak-kube bench bench-kube \
     demo build clean
 
 help: ## list the targets
@@ -76,6 +76,9 @@ test-fast: setup ## the tests that take no cluster and no minutes
 
 test-kube: setup system-packages ## the tests on a cluster; KUBERNETES=1.34 takes that minor
 	$(PYTHON) -m pytest -n auto -m kubernetes $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(ARGS)
+
+test-field: setup system-packages ## the field cases in the sizes of their recipes, which takes long
+	AWA_TEST_FULL_SIZE=1 $(PYTHON) -m pytest tests/field $(ARGS)
 
 soak: setup system-packages ## randomised proof of the queue for MINUTES=10; SOAK="--seed 7 --only fill_disk"
 	$(PYTHON) -m bench.soak --minutes $(MINUTES) $(SOAK)

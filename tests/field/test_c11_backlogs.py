@@ -1,14 +1,12 @@
 """C11: a claim costs what it takes, whatever lies in the queue and whatever statistics say.
 
 Buffers are those that the server counts for the whole statement, functions and catalog included.
-Each PostgreSQL that is here is tried: the installed one, and the wheel's.
-`AWA_TEST_BACKLOG` makes the backlogs larger (default: 100,000 jobs); `--postgres-bin` takes the
-programs of another PostgreSQL.
+Each PostgreSQL that is here is tried: the installed one, and the wheel's; `--postgres-bin` takes
+the programs of another one.
 """
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -21,9 +19,10 @@ import awa
 from support.engine import QUEUE, Engine, begun
 from support.fleet.tasks import Task
 from support.postgres import QuietServer, Server, different_binaries
+from support.sizes import sized
 from support.waiting import eventually
 
-BACKLOG = int(os.environ.get("AWA_TEST_BACKLOG", "100000"))
+BACKLOG = sized(100_000, 1_000_000)
 CHUNK = 20_000
 BATCH = 100
 CLAIMS = 5

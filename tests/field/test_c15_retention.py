@@ -1,12 +1,10 @@
 """C15: nothing that is still needed is reclaimed, and what goes early is counted and said.
 
 The gates of a single reclaim, and a whole round, are in tests/worker/engine/test_ring.py.
-`AWA_TEST_SLOTS` makes it turn further here (default: 4 slots).
 """
 
 import asyncio
 import logging
-import os
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -16,12 +14,13 @@ import pytest
 import awa
 from awa.metrics import families
 from support.fleet.tasks import QUEUE, Task
+from support.sizes import sized
 from support.waiting import eventually
 
 MOMENT = timedelta(milliseconds=50)
-SLOTS = int(os.environ.get("AWA_TEST_SLOTS", "4"))
+SLOTS = sized(4, 60)
 FAST = {
-    "rotate_interval": timedelta(milliseconds=100),
+    "rotate_interval": timedelta(milliseconds=sized(100, 1000)),
     "completed_retention": timedelta(seconds=1),
     "evacuate_after": timedelta(milliseconds=200),
     "cleanup_interval": MOMENT,

@@ -15,9 +15,10 @@ import pytest
 import awa
 from awa import JobState
 from support.fleet.tasks import QUEUE, Task, quick
+from support.sizes import sized
 from support.waiting import eventually
 
-ROUNDS = 300
+ROUNDS = sized(300, 500)
 RETRY_ROUNDS = 200
 TOGETHER = 25
 MOMENT = 0.012

@@ -20,8 +20,9 @@ from awa.unique import unique_key
 from support.insert_paths import Insert, InsertPaths
 from support.json_values import shuffled, storable_objects, typed
 from support.postgres import Database
+from support.sizes import sized
 
-ARG_SETS = 200_000
+ARG_SETS = sized(200_000, 1_000_000)
 STORED_SETS = 20_000
 QUEUES = ("one", "two")
 property_of_a_database = settings(

@@ -20,12 +20,13 @@ from awa.metrics import (
     families,
 )
 from support.fleet.tasks import QUEUE, quick
+from support.sizes import sized
 from support.waiting import eventually
 
 RESTARTS = 20
-JOBS_OF_EACH = 100
+JOBS_OF_EACH = sized(100, 500)
 MADE_UP_KINDS = 1000
-MADE_UP_QUEUES = 200
+MADE_UP_QUEUES = sized(200, 1000)
 SOON = timedelta(seconds=60)
 
 

@@ -10,12 +10,14 @@ import awa
 from support.definitions import queue_definition
 from support.holding import HOLD, Call, has_ended
 from support.operating import site, took
+from support.sizes import sized
 from support.stories import LIMIT, WORKERS, apply, image, pods, until_ready
 
 __all__ = ["apply", "image", "queue_definition", "site"]
 
 pytestmark = [pytest.mark.timeout(420), pytest.mark.kubernetes]
 
+PODS, BUSY = sized((4, 2), (10, 3))
 SLOW_IMPORT = f"{HOLD}\n\nasyncio.run(call())\n"
 
 
@@ -57,13 +59,13 @@ async def test_fewer_pods_are_the_idle_ones_gone_and_no_job_is_interrupted(
         for one in site.list("pods", WORKERS)
     }
     by_age = sorted(calls, key=lambda call: born[call.pod])
-    idle, busy = by_age[:2], by_age[2:]
+    idle, busy = by_age[:-BUSY], by_age[-BUSY:]
     await end(idle, pod_client)
 
-    def are_two() -> bool:
-        return len(pods(site)) == 2
+    def only_they_are_left() -> bool:
+        return len(pods(site)) == BUSY
 
-    await site.until(are_two, LIMIT, "two pods are gone")
+    await site.until(only_they_are_left, LIMIT, "idle pods are gone")
     left = {
         one["metadata"]["name"]
         for one in site.list("pods", WORKERS)
@@ -87,27 +89,29 @@ async def test_fewer_pods_in_the_middle_of_a_rollout_interrupt_no_job(
         return second in pods(site).values()
 
     await site.until(has_begun, LIMIT, "new pods come")
-    idle, busy = calls[:2], calls[2:]
+    idle, busy = calls[:-BUSY], calls[-BUSY:]
     await end(idle, pod_client)
 
-    def are_two_new_ones() -> bool:
+    def only_new_ones_are_left() -> bool:
         found = site.get("deployment", "mail-worker")
         wanted, status = found["spec"]["replicas"], found["status"]
-        return wanted == 2 == status.get("readyReplicas") and set(pods(site).values()) == {second}
+        return wanted == BUSY == status.get("readyReplicas") and set(pods(site).values()) == {
+            second
+        }
 
-    await site.until(are_two_new_ones, LIMIT, "two new pods serve, the old ones end")
-    assert [call.ended for call in busy] == [None, None]
+    await site.until(only_new_ones_are_left, LIMIT, "new pods serve, the old ones end")
+    assert [call.ended for call in busy] == [None] * BUSY
     await end(busy, pod_client)
     assert board.calls == calls
 
 
 def scales(apply, image: str, board) -> None:
-    """Apply a Queue with as many workers as jobs, up to four, that are given time to end."""
+    """Apply a Queue with as many workers as jobs, up to `PODS`, that are given time to end."""
     at_once = {"stabilizationWindowSeconds": 0, "policies": [
         {"type": "Percent", "value": 100, "periodSeconds": 1}
     ]}  # fmt: skip
     scaling = {
-        "mode": "Native", "minReplicas": 1, "maxReplicas": 4, "targetJobsPerReplica": 1,
+        "mode": "Native", "minReplicas": 1, "maxReplicas": PODS, "targetJobsPerReplica": 1,
         "pollIntervalSeconds": 1, "behavior": {"scaleDown": at_once, "scaleUp": at_once},
     }  # fmt: skip
     worker = {
@@ -117,15 +121,15 @@ def scales(apply, image: str, board) -> None:
 
 
 async def each_pod_has_a_job(site, board, client) -> list[Call]:
-    """Have four ready pods with a job each; return what they run."""
+    """Have `PODS` ready pods with a job each; return what they run."""
     await until_ready(site, "mail")
-    for _ in range(4):
+    for _ in range(PODS):
         await client.insert({}, kind="hold", queue="mail")
-    calls: list[Call] = await board.until(4)
-    assert len({call.pod for call in calls}) == 4, "each of them has one"
+    calls: list[Call] = await board.until(PODS)
+    assert len({call.pod for call in calls}) == PODS, "each of them has one"
 
     def are_ready() -> bool:
-        return site.get("deployment", "mail-worker")["status"].get("readyReplicas") == 4
+        return site.get("deployment", "mail-worker")["status"].get("readyReplicas") == PODS
 
     # Kubernetes takes pods that are not ready first, whatever their cost.
     await site.until(are_ready, LIMIT, "all are ready")

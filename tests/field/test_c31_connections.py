@@ -12,10 +12,11 @@ import awa_migrations
 from awa import JobState
 from support.command.command import Commands
 from support.fleet.tasks import QUEUE, Task
+from support.sizes import sized
 from support.waiting import eventually
 
-PROCESSES = 8
-"""Thirty take minutes of a small machine; the ratio to the server's connections counts."""
+PROCESSES = sized(8, 30)
+"""The ratio to the server's connections counts."""
 PLACES = 50
 TESTS_OWN = 3
 """Connections of this test: a client's two, and one for the supervisor to settle."""
