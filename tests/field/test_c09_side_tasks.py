@@ -253,3 +253,15 @@ async def is_live(worker, patience: Patience) -> bool:
     worker.claimer.longest_pause = 0.0
     found = await look(worker, worker._database, at_database=False, patience=patience)
     return found.live
+
+
+async def test_a_new_leader_cares_for_jobs_first_and_tidies_up_later(fleet):
+    client = await fleet.embedded("w", cleanup_interval=timedelta(minutes=1))
+    duties = client.worker.metrics.duties
+
+    def done() -> list[str]:
+        return [duty for duty, outcome in duties if outcome == "done"]
+
+    care, tidying = {"promote", "rescue", "deadline"}, {"rotate", "evacuate", "prune", "retire"}
+    await eventually(lambda: care | tidying <= set(done()), what="each to be done once")
+    assert set(done()[:3]) == care

@@ -28,6 +28,8 @@ UNABLE_SECONDS = 5.0
 """A duty that has failed here for so long, though the database answers, may be done elsewhere."""
 NOT_AGAIN_SECONDS = 600.0
 """How long a worker that has given up for that goes on the next time; others may be as unable."""
+TIDY_AFTER = timedelta(seconds=2)
+"""So long a new leader leaves tidying alone: its sessions are as new, and jobs wait for them."""
 _DUTY_NAME = "maintenance"
 HOLDERS = (("awa",), ("other",), ("prepared",))
 """Whose transactions are told apart; each has its series all the time."""
@@ -42,6 +44,8 @@ class Duty:
     run: Callable[[], Awaitable[None]]
     rest: Callable[[], Awaitable[None]] | None = None
     """Waits for the next time, when that is not just the interval."""
+    after: timedelta = timedelta(0)
+    """How long a new leader waits before the first time."""
 
 
 class Maintenance(Service):
@@ -78,17 +82,19 @@ class Maintenance(Service):
         self.unknown_kinds: dict[tuple[str, ...], float] = {}
         """Jobs that nobody knows how to run, by kind and queue; empty unless this worker leads."""
         promoter = Promoter(database, settings, listener, metrics)
+        often = settings.cleanup_interval
+        soon = min(often, TIDY_AFTER)
         self._duties = [
             Duty("promote", settings.promote_interval, promoter.run, promoter.rest),
             Duty("holes", settings.promote_interval, promoter.settle, promoter.pause_settling),
             Duty("rescue", settings.rescue_interval, self._rescue),
             Duty("deadline", settings.deadline_interval, self._deadlines),
-            Duty("unknown_kinds", settings.cleanup_interval, self._unknown_kinds),
-            Duty("rotate", settings.cleanup_interval, self._rotate),
-            Duty("evacuate", settings.cleanup_interval, self._evacuate),
-            Duty("prune", settings.cleanup_interval, self._prune),
-            Duty("retire", settings.cleanup_interval, self._retire),
-            Duty("transactions", settings.cleanup_interval, self._transactions),
+            Duty("unknown_kinds", often, self._unknown_kinds, after=soon),
+            Duty("rotate", often, self._rotate, after=soon),
+            Duty("evacuate", often, self._evacuate, after=soon),
+            Duty("prune", often, self._prune, after=soon),
+            Duty("retire", often, self._retire, after=soon),
+            Duty("transactions", often, self._transactions, after=soon),
         ]
 
     async def run(self) -> None:
@@ -171,6 +177,7 @@ class Maintenance(Service):
     async def _keep_doing(self, duty: Duty) -> None:
         clock = asyncio.get_running_loop().time
         failures, failing_since = 0, 0.0
+        await asyncio.sleep(duty.after.total_seconds())
         while True:
             try:
                 await duty.run()
