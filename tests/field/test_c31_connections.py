@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 import awa
@@ -150,6 +152,33 @@ async def in_transaction(client: awa.AsyncClient, key: str) -> None:
         # A queue that nobody knew needs a connection beside the transaction's.
         await transaction.insert(Task(key), queue=QUEUE)
         await transaction.insert(Task(key), queue=f"only-{key}")
+
+
+async def test_a_pool_gives_connections_back_when_somebody_else_gets_none(make_server, connect):
+    server = make_server(max_connections="10", superuser_reserved_connections="0", fsync="off")
+    database = server.create_database()
+    await awa_migrations.migrate(database.dsn)
+    ours = "select count(*) from pg_stat_activity where application_name = 'awa'"
+    async with awa.AsyncClient(database.dsn, 6) as client:
+        await asyncio.gather(*(client.queue_counts() for _ in range(6)))
+        others = [await connect(database.dsn)]
+        had = await others[0].fetchval(ours)
+        assert had > 2
+        with suppress(asyncpg.TooManyConnectionsError):
+            while True:
+                others.append(await connect(database.dsn))
+
+        async def one_more_gets_in() -> bool:
+            await client.queue_counts()
+            with suppress(asyncpg.TooManyConnectionsError):
+                others.append(await connect(database.dsn))
+                return True
+            return False
+
+        # What is not used at all is closed after 35 seconds, whoever needs it.
+        await eventually(one_more_gets_in, timedelta(seconds=15), what="one more to get in")
+        await client.queue_counts()
+        assert await others[0].fetchval(ours) < had
 
 
 async def test_a_busy_process_holds_no_more_connections_than_the_documents_say(

@@ -20,8 +20,21 @@ from typing import Any
 import asyncpg
 
 from awa._store.faults import DRIVER_ERRORS, NEEDED_VERSION, translated
-from awa._store.room import FREE_TO_OPEN, RETRY_SECONDS, has_room, jittered
-from awa._store.sessions import CLIENT_MARGIN_SECONDS, Session, SessionMaker, step
+from awa._store.room import (
+    FREE_TO_KEEP,
+    FREE_TO_OPEN,
+    LOOK_SECONDS,
+    RETRY_SECONDS,
+    has_room,
+    jittered,
+)
+from awa._store.sessions import (
+    CLIENT_MARGIN_SECONDS,
+    GOODBYE_SECONDS,
+    Session,
+    SessionMaker,
+    step,
+)
 from awa.errors import (
     AwaError,
     DatabaseUnreachable,
@@ -53,7 +66,7 @@ class Database:
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._opening = asyncio.Lock()
         self._growing = asyncio.Lock()
-        self._grows_at = 0.0
+        self._grows_at = self._looks_at = 0.0
         self._owner: tuple[int, asyncio.AbstractEventLoop] | None = None
 
     async def pool(self) -> "asyncpg.Pool[asyncpg.Record]":
@@ -138,8 +151,26 @@ class Database:
                 session.terminate()
             raise
         finally:
-            with suppress(*DRIVER_ERRORS):  # one that cannot be released is closed by the pool
-                await pool.release(session)
+            try:
+                await self._close_if_needed_elsewhere(pool, session)
+            finally:
+                with suppress(*DRIVER_ERRORS):  # one that cannot be released is closed by the pool
+                    await pool.release(session)
+
+    async def _close_if_needed_elsewhere(self, pool: "asyncpg.Pool[Any]", session: Any) -> None:
+        """Close a session that was lent when others need it more; the last one is kept."""
+        now = asyncio.get_running_loop().time()
+        if pool.get_size() < 2 or session.is_closed() or now < self._looks_at:
+            return
+        self._looks_at = now + jittered(LOOK_SECONDS)
+        try:
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                if await has_room(session, self.sql, FREE_TO_KEEP):
+                    return
+                self._looks_at, self._grows_at = now, now + jittered(RETRY_SECONDS)
+                await session.close()
+        except (AwaError, TimeoutError, *DRIVER_ERRORS):
+            session.terminate()
 
     @asynccontextmanager
     async def session(self, limit: timedelta | None = None, **settings: str) -> AsyncIterator[Any]:

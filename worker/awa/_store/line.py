@@ -13,6 +13,7 @@ from awa._store.database import Database
 from awa._store.room import (
     FREE_TO_KEEP,
     FREE_TO_OPEN,
+    LOOK_SECONDS,
     RETRY_SECONDS,
     SERVER_FULL,
     has_room,
@@ -20,9 +21,6 @@ from awa._store.room import (
 )
 from awa._store.sessions import GOODBYE_SECONDS, Session, step
 from awa.errors import DatabaseUnreachable
-
-LOOK_SECONDS = 5.0
-"""How often one that has a session looks whether others need it more; jittered."""
 
 
 class Line:

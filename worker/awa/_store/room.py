@@ -14,6 +14,8 @@ from awa._store.sessions import Session
 SERVER_FULL = "53300"
 FREE_TO_OPEN, FREE_TO_KEEP = 0.25, 0.1
 """Which part of the server's connections must be free to take one more, and to keep it."""
+LOOK_SECONDS = 5.0
+"""How often one that has more than one looks whether others need it more; jittered."""
 RETRY_SECONDS = 10.0
 """How long to do without one more before asking again; jittered."""
 
