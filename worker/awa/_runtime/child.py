@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 import uvloop
 
 from awa import logs
+from awa._runtime.allocator import return_large_blocks
 from awa._runtime.condition import Condition, Stage, held_up, look
 from awa._runtime.exits import Exit
 from awa._runtime.handlers import load_handlers
@@ -192,6 +193,7 @@ def main() -> NoReturn:
     for descriptor in (fd, pipe):
         os.set_inheritable(descriptor, False)
     die_with_parent(parent, pipe)
+    return_large_blocks()
     end = socket.socket(fileno=fd)
     faulthandler.enable()
     try:
