@@ -150,17 +150,16 @@ class Database:
             with suppress(*DRIVER_ERRORS):
                 session.terminate()
             raise
+        else:
+            await self._close_if_needed_elsewhere(pool, session)
         finally:
-            try:
-                await self._close_if_needed_elsewhere(pool, session)
-            finally:
-                with suppress(*DRIVER_ERRORS):  # one that cannot be released is closed by the pool
-                    await pool.release(session)
+            with suppress(*DRIVER_ERRORS):  # one that cannot be released is closed by the pool
+                await pool.release(session)
 
     async def _close_if_needed_elsewhere(self, pool: "asyncpg.Pool[Any]", session: Any) -> None:
         """Close a session that was lent when others need it more; the last one is kept."""
         now = asyncio.get_running_loop().time()
-        if pool.get_size() < 2 or session.is_closed() or now < self._looks_at:
+        if pool.get_size() < 2 or now < self._looks_at:
             return
         self._looks_at = now + jittered(LOOK_SECONDS)
         try:
@@ -169,8 +168,11 @@ class Database:
                     return
                 self._looks_at, self._grows_at = now, now + jittered(RETRY_SECONDS)
                 await session.close()
-        except (AwaError, TimeoutError, *DRIVER_ERRORS):
-            session.terminate()
+        except BaseException as error:
+            with suppress(*DRIVER_ERRORS):
+                session.terminate()
+            if not isinstance(error, (AwaError, *DRIVER_ERRORS)):
+                raise
 
     @asynccontextmanager
     async def session(self, limit: timedelta | None = None, **settings: str) -> AsyncIterator[Any]:
