@@ -234,6 +234,12 @@ class Metrics:
         self.reconcile_duration = self._histogram(
             "reconcile_duration_seconds", "How long a reconcile takes.", [], _FAST
         )
+        self.reconcile_stage = self._histogram(
+            "reconcile_stage_duration_seconds",
+            "How long each part of a reconcile takes: observe, plan, act or report.",
+            ["stage"],
+            _FAST,
+        )
         self.reconcile_latency = self._histogram(
             "reconcile_latency_seconds",
             "From what asks for a reconcile, such as a watch event, to its end.",

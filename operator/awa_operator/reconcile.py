@@ -3,6 +3,7 @@
 import logging
 import secrets
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 from awa.manifest import Queue
@@ -92,20 +93,27 @@ class Reconciler:
     async def _pass(self, entry: QueueEntry, queue: Queue) -> Plan | None:
         """Look, plan, act and report once; None when another look is needed at once."""
         memory, now = self._observer.memory(entry.key), self._today()
-        observed = await self._observer.observe(entry, queue, now)
-        plan = plan_queue(observed, now)
+        with self._timed("observe"):
+            observed = await self._observer.observe(entry, queue, now)
+        with self._timed("plan"):
+            plan = plan_queue(observed, now)
         memory.history = plan.history
         memory.satellite_refusals = {one.kind: one for one in plan.refusals}
-        holds = await self._executor.run(plan.actions, Pass(entry.key, observed, memory, now))
+        with self._timed("act"):
+            holds = await self._executor.run(plan.actions, Pass(entry.key, observed, memory, now))
         if not holds:
             return None
         if self._observer.remembers(entry.key, memory):
             self._note(entry, observed, plan, memory)
-        await self._reporter.report(entry, plan.status)
-        if plan.events:
-            # The one that says what was written, whose version names the events.
-            await self._herald.emit(self._cache.queue(entry.key) or entry, plan.events)
+        with self._timed("report"):
+            await self._reporter.report(entry, plan.status)
+            if plan.events:
+                # The one that says what was written, whose version names the events.
+                await self._herald.emit(self._cache.queue(entry.key) or entry, plan.events)
         return plan
+
+    def _timed(self, stage: str) -> AbstractContextManager[object]:
+        return self._metrics.reconcile_stage.labels(stage).time()
 
     async def _refuse(self, entry: QueueEntry) -> None:
         """Report a spec that cannot be read; only another spec leads further."""

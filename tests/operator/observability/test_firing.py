@@ -105,6 +105,9 @@ async def test_each_alert_fires_for_the_queue_that_it_is_about_and_ends_with_its
         await client.insert_many([{}], kind="work", queue="late")
     expected = {(alert, name) for name, alerts in FAULTS.items() for alert in alerts}
     await until_firing(site, prometheus, expected)
+    for stage in ("observe", "plan", "act", "report"):
+        timed = "awa_operator_reconcile_stage_duration_seconds_count"
+        assert operator.metric(timed, stage=stage) > 0
 
     await asyncio.to_thread(site.namespace.kubectl, "delete", "jobq", *FAULTS)
     await until_firing(site, prometheus, set())
