@@ -15,7 +15,7 @@ import yaml
 import awa
 from cluster.images import Images
 from support.charts import CHART
-from support.operating import Operator, Site, site
+from support.operating import Operator, Site, grant, site
 from support.postgres import Database
 from support.prometheus import Prometheus, running_prometheus
 
@@ -113,9 +113,11 @@ async def test_each_alert_fires_for_the_queue_that_it_is_about_and_ends_with_its
     await until_firing(site, prometheus, set())
 
     standby = await site.start().until_ready()
+    await asyncio.to_thread(site.namespace.kubectl, "delete", "rolebinding/awa-lease")
     operator.kill()
     scrape(prometheus, standby)
     await until_firing(site, prometheus, {("AwaNoLeader", "")})
+    await asyncio.to_thread(grant, site.namespace)
     await standby.until_leads()
     await until_firing(site, prometheus, set())
     standby.kill()
