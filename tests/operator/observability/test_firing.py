@@ -76,7 +76,7 @@ def break_everything(site: Site, database: Database, images: Images) -> None:
     of = {name: {"connectionSecretRef": {"name": name}} for name in FAULTS}
     site.queue("failed", database=of["failed"], migration=job_of("raise SystemExit(65)", images))
     site.queue(
-        "hangs", database=of["hangs"], migration=job_of("import time; time.sleep(900)", images)
+        "hangs", database=of["hangs"], migration=job_of("import signal; signal.pause()", images)
     )
     site.queue("stalled", rollout={"minReadySeconds": 0, "progressDeadlineSeconds": 2})
     site.queue("lost", database=of["lost"], replicas=0)

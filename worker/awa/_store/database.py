@@ -145,13 +145,12 @@ class Database:
                 ) from error
         try:
             yield session
+            await self._close_if_needed_elsewhere(pool, session)
         except (DatabaseUnreachable, asyncio.CancelledError, *DRIVER_ERRORS):
             # The driver may go on thinking that a statement runs, for ever: nobody gets it again.
             with suppress(*DRIVER_ERRORS):
                 session.terminate()
             raise
-        else:
-            await self._close_if_needed_elsewhere(pool, session)
         finally:
             with suppress(*DRIVER_ERRORS):  # one that cannot be released is closed by the pool
                 await pool.release(session)
@@ -168,11 +167,9 @@ class Database:
                     return
                 self._looks_at, self._grows_at = now, now + jittered(RETRY_SECONDS)
                 await session.close()
-        except BaseException as error:
+        except (AwaError, *DRIVER_ERRORS):  # what it was lent for went well all the same
             with suppress(*DRIVER_ERRORS):
                 session.terminate()
-            if not isinstance(error, (AwaError, *DRIVER_ERRORS)):
-                raise
 
     @asynccontextmanager
     async def session(self, limit: timedelta | None = None, **settings: str) -> AsyncIterator[Any]:
