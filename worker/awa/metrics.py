@@ -29,6 +29,10 @@ _DURATION_BUCKETS = (
 )  # fmt: skip
 _SIZE_BUCKETS = (64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 3072.0, 4096.0)
 OTHER = "other"
+RESCUE_REASONS = ("dead_worker", "deadline")
+"""Why an attempt is taken from its worker."""
+PRUNE_REASONS = ("retention", "size")
+"""Why a completed job goes. Counted from 0, so that a first increase is seen as one."""
 
 
 class _Histogram:
@@ -65,9 +69,9 @@ class WorkerMetrics(Collector):
         self.claims: dict[str, int] = defaultdict(int)
         self.outputs: dict[tuple[str, str, str], int] = defaultdict(int)
         self.dropped: dict[tuple[str, str, str], int] = defaultdict(int)
-        self.rescued: dict[str, int] = defaultdict(int)
+        self.rescued = dict.fromkeys(RESCUE_REASONS, 0)
         self.promoted = 0
-        self.pruned: dict[str, int] = defaultdict(int)
+        self.pruned = dict.fromkeys(PRUNE_REASONS, 0)
         self.duties: dict[tuple[str, str], int] = defaultdict(int)
         self._kinds: set[str] = set()
         self._unknown: set[tuple[str, str]] = set()
