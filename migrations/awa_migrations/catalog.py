@@ -57,7 +57,7 @@ class Migration:
     def parse(cls, file_name: str, text: str) -> Self:
         """Check one file. Raises CatalogInvalid, naming the file."""
         if not (match := _FILE.fullmatch(file_name)):
-            raise CatalogInvalid(f"{file_name}: the name must be like 0044_queues_and_lanes.sql")
+            raise CatalogInvalid(f"{file_name}: the name must be like 0043_queues_and_lanes.sql")
         text = text.replace("\r\n", "\n")
         if control := _TRANSACTION_CONTROL.search(text):
             raise CatalogInvalid(f"{file_name}: {control['word']!r} would end the transaction")

@@ -2,7 +2,7 @@
 -- locks: none on existing objects; creates new ones only
 -- previous release: none exists
 --
--- Numbering starts at 0044 so that 0052, which adds job output, carries the number the decision record gives it.
+-- Numbering starts at 0043 so that 0052, which adds job output, carries the number the decision record gives it.
 --
 -- A lane is one (queue, priority). Its numbers come from a sequence of a pool created here, so that nothing runs DDL
 -- later. A sequence must keep CACHE 1: numbers that a session keeps back and uses in a later transaction would
