@@ -254,16 +254,27 @@ class Election:
             self._settle(leads=False)
 
     async def release(self) -> None:
-        """Give the lease up, if it is held, so that another replica need not wait."""
+        """Give the lease up, if it is held, so that another replica need not wait.
+
+        Only once `run` has ended, which would take back what has become free.
+        """
         seen = self._tenure.seen
         if not self.leads or seen is None:
             return
-        freed = replace(seen, holder="", renewed=self._today(), duration=timedelta(seconds=1))
-        self._tenure.observe(freed, self._clock())
+        self._tenure.observe(self._freed(seen), self._clock())
         try:
-            await self._store.write(freed)
+            try:
+                await self._store.write(self._freed(seen))
+            except ApiConflict:
+                # A renewal was on its way when `run` was ended.
+                found = await self._store.read()
+                if found is not None and found.holder == self._tenure.identity:
+                    await self._store.write(self._freed(found))
         except ApiError as error:
             log.warning("the lease could not be released", extra={"error": str(error)})
+
+    def _freed(self, record: LeaseRecord) -> LeaseRecord:
+        return replace(record, holder="", renewed=self._today(), duration=timedelta(seconds=1))
 
     async def _step(self) -> None:
         step, wait = self._tenure.decide(self._clock())

@@ -250,16 +250,14 @@ class Process:
     async def _end(self, parts: list[asyncio.Task[None]]) -> None:
         """Finish what runs, hand over the lease, close everything; each step has a limit."""
         watching = asyncio.create_task(self.watching.stop(), name="stop watching")
-        queue, election, *others = parts
+        queue = parts[0]
         limit = timedelta(seconds=self.settings.shutdown_seconds * 0.6)
         if not queue.done():
             await self.queue.drain(limit)
-        for part in (queue, *others):
+        for part in parts:
             part.cancel()
-        await asyncio.gather(queue, *others, return_exceptions=True)
+        await asyncio.gather(*parts, return_exceptions=True)
         await self._within(1.0, self.election.release())
-        election.cancel()
-        await asyncio.gather(election, return_exceptions=True)
         await self._within(0.5, self._poller.stop())
         await asyncio.gather(watching, return_exceptions=True)
         await self._within(0.5, self._kube.close())

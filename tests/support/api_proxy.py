@@ -6,6 +6,7 @@ Clients use plain HTTP; the API server is spoken to as it wants. It runs its own
 import asyncio
 import contextlib
 import json
+import socket
 import ssl
 import threading
 import time
@@ -18,6 +19,8 @@ from typing import Any, Self
 
 import aiohttp
 from aiohttp import web
+
+from support.loops import accept_no_more, leave_nothing
 
 COMMAND_LIMIT_SECONDS = 10.0
 _HOP = {
@@ -52,12 +55,13 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens to requests that match: an answer of ours, or a wait before the real one."""
+    """What happens to requests that match: an answer of ours, or a wait before or after them."""
 
     matches: Matches
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     delay: timedelta = timedelta(0)
+    late: timedelta = timedelta(0)
     reason: str = "InternalError"
 
 
@@ -84,6 +88,7 @@ class ApiProxy:
         self.answered: Callable[[Seen, int], None] = lambda *_: None
         """Called with each request and the status of its answer, before that is passed back."""
         self.seen: list[Seen] = []
+        self._listening: socket.socket | None = None
         self.port = 0
 
     @property
@@ -124,6 +129,16 @@ class ApiProxy:
     def slow(self, by: timedelta, matches: Matches = lambda _: True) -> Iterator[None]:
         """Let requests wait before they are forwarded."""
         fault = Fault(matches, delay=by)
+        self._faults.append(fault)
+        try:
+            yield
+        finally:
+            self._faults.remove(fault)
+
+    @contextlib.contextmanager
+    def late_answers(self, by: timedelta, matches: Matches = lambda _: True) -> Iterator[None]:
+        """Let answers wait before they are passed back: what they tell of has happened by then."""
+        fault = Fault(matches, late=by)
         self._faults.append(fault)
         try:
             yield
@@ -194,24 +209,20 @@ class ApiProxy:
             app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        await web.SockSite(self._runner, self._listening).start()
 
     async def _stop(self) -> None:
+        assert self._listening is not None
+        await accept_no_more([self._listening])
         await self._cut()
         if self._runner is not None:
             await self._runner.cleanup()
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
         if self._session is not None and isinstance(self._session.connector, aiohttp.TCPConnector):
             await self._session.connector.close(abort_ssl=True)
             await self._session.close()
-        # Handshakes that were cancelled close their sockets in later rounds of the loop.
-        for _ in range(30):
-            await asyncio.sleep(0.01)
+        await leave_nothing()
 
     async def _cut(self) -> None:
         for transport in list(self._transports):
@@ -260,6 +271,8 @@ class ApiProxy:
         self, request: web.Request, seen: Seen, answer: aiohttp.ClientResponse
     ) -> web.StreamResponse:
         self.answered(seen, answer.status)
+        late = sum((one.late for one in self._faults if one.matches(seen)), timedelta(0))
+        await asyncio.sleep(late.total_seconds())
         kept = {key: value for key, value in answer.headers.items() if key.lower() not in _HOP}
         back = web.StreamResponse(status=answer.status, headers=kept)
         await back.prepare(request)
