@@ -147,3 +147,24 @@ async def test_who_is_the_first_to_get_through_after_an_outage_declares_nobody_d
     assert await engine.beat(alive, [held], started=held) == (True, 0)
     await engine.finish(held)
     assert await engine.counts() == {"completed": 1}
+
+
+async def test_a_worker_that_would_be_taken_for_dead_itself_calls_nobody_dead(fleet, connect):
+    staleness = timedelta(seconds=1.5)
+    worker = (await fleet.embedded("w", heartbeat_staleness=staleness)).worker
+    await eventually(lambda: worker.heartbeat.is_steady, what="it may judge")
+    session = await connect(fleet.dsn)
+    transaction = session.transaction()
+    await transaction.start()
+    await session.execute("select from awa.runtime_instances for update")  # no heartbeat passes
+    judged: list[float] = []
+
+    def judges_no_more() -> bool:
+        silent = time.monotonic() - worker.heartbeat.said_at
+        if worker.heartbeat.is_steady:
+            judged.append(silent)
+        return not worker.heartbeat.is_steady
+
+    await eventually(judges_no_more, timedelta(seconds=30))
+    await transaction.rollback()
+    assert max(judged) < staleness.total_seconds()

@@ -50,7 +50,7 @@ def quick(*, max_workers: int = 10, deadline_seconds: float = 0, **knobs: Any) -
         ),
         "poll_interval": timedelta(milliseconds=200),
         "heartbeat_interval": timedelta(milliseconds=500),
-        "heartbeat_staleness": timedelta(milliseconds=1500),
+        "heartbeat_staleness": timedelta(seconds=3),
         "rescue_interval": moment,
         "deadline_interval": moment,
         "cleanup_interval": moment,

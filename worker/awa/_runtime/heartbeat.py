@@ -38,7 +38,10 @@ class Heartbeat(Service):
         self._executor = executor
         self._interval = self.longest_pause = settings.heartbeat_interval.total_seconds()
         self._declared_dead = declared_dead
-        self._reconnection = min(RECONNECTION, settings.heartbeat_staleness.total_seconds())
+        staleness = settings.heartbeat_staleness.total_seconds()
+        self._reconnection = min(RECONNECTION, staleness)
+        # Well before others could take this worker for dead, and it itself, when it judges.
+        self._late_after = min(2 * self._interval + 1, staleness * 2 / 3)
         self.said_at: float | None = None
         self._silent_until: float | None = None
 
@@ -52,7 +55,7 @@ class Heartbeat(Service):
         now = time.monotonic()
         return (
             self.said_at is not None
-            and now - self.said_at < 2 * self._interval + 1
+            and now - self.said_at < self._late_after
             and self._silent_until is not None
             and now - self._silent_until > self._reconnection
         )
@@ -67,7 +70,7 @@ class Heartbeat(Service):
             else:
                 self._executor.stop_ended(ended)
             now = time.monotonic()
-            late = self.said_at is None or now - self.said_at > 2 * self._interval + 1
+            late = self.said_at is None or now - self.said_at > self._late_after
             if self.failures or late:
                 self._silent_until = now
             self.said_at = now
