@@ -1,14 +1,22 @@
 """The fault proxy does to plain TCP what its methods say."""
 
 import asyncio
+import contextlib
+import gc
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from support.proxy import FaultProxy
-from support.waiting import eventually
+from support.waiting import eventually, eventually_sync
+
+NOBODY = 1
+"""A port on which nothing listens."""
 
 GREETING = b"hello"
 
@@ -146,7 +154,7 @@ async def test_delay_lets_each_direction_wait(proxy: FaultProxy, dial: Dial) -> 
 
 
 async def test_a_server_that_is_not_there_resets_the_client(dial: Dial) -> None:
-    with FaultProxy("127.0.0.1", 1) as nowhere:
+    with FaultProxy("127.0.0.1", NOBODY) as nowhere:
         assert await turns_away(dial, nowhere)
 
 
@@ -158,3 +166,28 @@ async def test_stop_ends_connections_and_may_be_repeated(echo_port: int, dial: D
     proxy.stop()
     proxy.stop()
     assert await is_reset(streams)
+
+
+def test_a_stop_under_clients_that_keep_connecting_leaves_nothing_open() -> None:
+    """Or a collection of garbage would find it in the middle of another test."""
+    for _ in range(10):
+        served = list[None]()
+        with FaultProxy("127.0.0.1", NOBODY) as proxy, ThreadPoolExecutor(3) as clients:
+            for _ in range(3):
+                clients.submit(keep_connecting, proxy.port, served)
+            eventually_sync(partial(has_fifty, served), what="clients")
+            proxy.stop()
+    gc.collect()
+
+
+def has_fifty(served: list[None]) -> bool:
+    return len(served) > 50
+
+
+def keep_connecting(port: int, served: list[None]) -> None:
+    """Connect until nobody listens any more."""
+    with contextlib.suppress(ConnectionRefusedError):
+        while True:
+            with contextlib.suppress(ConnectionResetError, TimeoutError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                served.append(None)

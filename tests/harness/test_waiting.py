@@ -1,6 +1,7 @@
 """Waiting has a limit and says what it waited for."""
 
 import asyncio
+import select
 import time
 from datetime import timedelta
 
@@ -35,6 +36,12 @@ async def test_eventually_cancels_a_predicate_that_hangs() -> None:
 
     with pytest.raises(AssertionError, match="in vain"):
         await eventually(hang, SHORT)
+
+
+async def test_eventually_does_not_count_time_in_which_nothing_ran_here() -> None:
+    began = time.monotonic()
+    asyncio.get_running_loop().call_later(0.02, select.select, [], [], [], 1.0)
+    assert await eventually(lambda: time.monotonic() - began > 1.1, timedelta(seconds=0.5))
 
 
 async def test_eventually_lets_an_error_of_the_predicate_through() -> None:

@@ -15,6 +15,8 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import Self
 
+from support.loops import accept_no_more, leave_nothing
+
 COMMAND_LIMIT_SECONDS = 10.0
 CHUNK_BYTES = 65536
 
@@ -81,7 +83,6 @@ class FaultProxy:
         self._changed = asyncio.Condition()
         self._delay_seconds = 0.0
         self._connections: set[_Connection] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="fault-proxy", daemon=True)
         self._listener: asyncio.Server | None = None
@@ -167,12 +168,11 @@ class FaultProxy:
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def _close(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
+        assert self._listener is not None
+        await accept_no_more(self._listener.sockets)
+        self._listener.close()
         await self._cut()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await leave_nothing()
 
     async def _set(self, mode: Mode, delay_seconds: float) -> None:
         async with self._changed:
@@ -184,10 +184,6 @@ class FaultProxy:
             connection.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         if self._mode is Mode.REFUSE:
             reset(writer)
             return

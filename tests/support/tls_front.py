@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from typing import Self
 
+from support.loops import accept_no_more, leave_nothing
+
 LIMIT_SECONDS = 10.0
 
 
@@ -21,7 +23,6 @@ class TlsFront:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
 
     @property
@@ -53,29 +54,24 @@ class TlsFront:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        assert self._server is not None
+        await accept_no_more(self._server.sockets)
+        self._server.close()
+        await leave_nothing()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", self._behind)
-        pumps = [
-            asyncio.create_task(_pump(reader, behind_writer)),
-            asyncio.create_task(_pump(behind_reader, writer)),
-        ]
+        sides, pumps = [writer], list[asyncio.Task[None]]()
         try:
+            behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", self._behind)
+            sides.append(behind_writer)
+            pumps.append(asyncio.create_task(_pump(reader, behind_writer)))
+            pumps.append(asyncio.create_task(_pump(behind_reader, writer)))
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            for side in (writer, behind_writer):
+            for side in sides:
                 side.transport.abort()
 
 
