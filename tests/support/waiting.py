@@ -4,12 +4,15 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import overload
+from typing import Self, overload
 
 DEFAULT_LIMIT = timedelta(seconds=10)
 FIRST_PAUSE_SECONDS = 0.005
 LONGEST_PAUSE_SECONDS = 0.1
+A_STALL_SECONDS = 0.25
+LAST_LOOK_SECONDS = 1.0
 
 
 @overload
@@ -35,23 +38,31 @@ async def eventually(
     """Return the first truthy value of `predicate()`, which may be a coroutine function.
 
     Raises AssertionError when `limit` has passed, saying what was waited for and the last value.
-    The predicate itself may hang: it is cancelled at the limit too.
+    Time in which this process was not run does not count. The predicate itself may hang: it is
+    cancelled at the limit too.
     """
     started = time.monotonic()
+    left = limit.total_seconds()
     pause = FIRST_PAUSE_SECONDS
     last: object = "none yet"
-    try:
-        async with asyncio.timeout(limit.total_seconds()):
-            while True:
+    while True:
+        looks = time.monotonic()
+        try:
+            async with asyncio.timeout(max(left, LAST_LOOK_SECONDS)):
                 value = predicate()
-                settled = await value if inspect.isawaitable(value) else value
-                if settled:
-                    return settled
-                last = settled
-                await asyncio.sleep(pause)
-                pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
-    except TimeoutError:
-        raise AssertionError(_late(predicate, what, started, last)) from None
+                found = await value if inspect.isawaitable(value) else value
+        except TimeoutError:
+            raise AssertionError(_late(predicate, what, started, last)) from None
+        if found:
+            return found
+        last = found
+        left -= time.monotonic() - looks
+        if left <= 0:
+            raise AssertionError(_late(predicate, what, started, last))
+        asleep = _Clocks.now()
+        await asyncio.sleep(pause)
+        left -= asleep.spent(pause)
+        pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
 
 
 def eventually_sync[T](
@@ -62,13 +73,38 @@ def eventually_sync[T](
 ) -> T:
     """Return the first truthy value of `predicate()`: `eventually` for tests without a loop."""
     started = time.monotonic()
+    left = limit.total_seconds()
     pause = FIRST_PAUSE_SECONDS
-    while not (value := predicate()):
-        if time.monotonic() - started > limit.total_seconds():
+    while True:
+        looks = time.monotonic()
+        value = predicate()
+        if value:
+            return value
+        left -= time.monotonic() - looks
+        if left <= 0:
             raise AssertionError(_late(predicate, what, started, value))
+        asleep = _Clocks.now()
         time.sleep(pause)
+        left -= asleep.spent(pause)
         pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
-    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Clocks:
+    """A moment: on the wall, and in processor time of this process."""
+
+    wall: float
+    processor: float
+
+    @classmethod
+    def now(cls) -> Self:
+        return cls(time.monotonic(), time.process_time())
+
+    def spent(self, pause: float) -> float:
+        """Return how long ago it was, without time beyond the pause in which nothing ran here."""
+        later = self.now()
+        worked = later.processor - self.processor
+        return min(later.wall - self.wall, max(pause, worked) + A_STALL_SECONDS)
 
 
 def _late(predicate: Callable[[], object], what: str | None, started: float, last: object) -> str:
