@@ -7,6 +7,9 @@ import pytest
 
 from acceptance.commands import Command
 
+JOBS = "600"
+"""So many that seconds of work are left when the first progress is told."""
+
 
 def data_are_being_made(demo: Command) -> bool:
     return any((demo.folder / ".awa").glob("postgres/*/unfinished"))
@@ -50,7 +53,7 @@ def it_stops(demo: Command) -> bool:
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_ctrl_c_while(start, run, nothing_left, moment, codes):
-    demo = start("demo", "--jobs", "120")
+    demo = start("demo", "--jobs", JOBS if moment is it_works else "120")
     demo.until(lambda: moment(demo), moment.__name__)
     demo.signal_group(signal.SIGINT)
     assert demo.code() in codes
@@ -64,7 +67,7 @@ def test_ctrl_c_while(start, run, nothing_left, moment, codes):
 
 
 def test_a_second_ctrl_c_ends_it_at_once(start, nothing_left):
-    demo = start("demo", "--jobs", "120")
+    demo = start("demo", "--jobs", JOBS)
     demo.until(lambda: it_works(demo), "it works")
     demo.signal_group(signal.SIGINT)
     demo.until_said("Draining")

@@ -95,8 +95,9 @@ def test_an_image_with_too_many_pixels_is_refused_before_it_is_decoded():
         handlers.image_facts(written.getvalue(), ".png")
 
 
-# Pillow warns of a TIFF whose tags make no sense, and goes on.
+# Pillow warns of a TIFF whose tags make no sense, and of many pixels, and goes on.
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 @given(st.sampled_from(sorted(SUFFIX_OF)), st.randoms(), st.floats(0, 1), st.binary(max_size=40))
 def test_whatever_is_in_a_file_it_is_accepted_or_refused_with_a_reason(name, chance, at, garbage):
     data = bytearray(encoded(size=(chance.randint(1, 40), chance.randint(1, 40)), name=name))

@@ -91,6 +91,7 @@ async def all_go_on(worker, *, but: str = "") -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 async def test_a_duty_without_its_right_is_named_and_alone_and_goes_on_when_it_is_back(
     worker, rights, caplog
 ):
@@ -239,9 +240,11 @@ async def test_no_restart_is_asked_for_while_the_database_does_not_answer(
     worker = client.worker
     await eventually(lambda: worker.listener.works, WITHIN)
     proxy.refuse()
+    # Until then it may still read an answer that had come through.
+    await eventually(lambda: worker.claimer.state is State.failing, WITHIN, what="it to fail")
     loop = asyncio.get_running_loop()
-    progressed = worker.claimer.progressed_at
-    await eventually(lambda: loop.time() > progressed + 3)
+    progressed, failing_at = worker.claimer.progressed_at, loop.time()
+    await eventually(lambda: loop.time() > failing_at + 3)
     assert worker.claimer.progressed_at == progressed
     assert await is_live(worker, Patience(stuck=1, failing=1))
     proxy.forward()

@@ -25,6 +25,8 @@ FAST = {
     "evacuate_after": timedelta(milliseconds=200),
     "cleanup_interval": MOMENT,
 }
+PATIENCE = timedelta(seconds=60)
+"""Of a worker that is not to be declared dead for being slow."""
 GENERATION = "select max(generation) from awa.ring_rotations"
 
 
@@ -68,7 +70,9 @@ async def turned(engine, slots: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 async def test_failed_waiting_and_running_jobs_outlive_a_ring_that_turns(fleet, engine):
-    worker = await fleet.embedded("w", queues=settings_of("load", "bad", "idle"), **FAST)
+    worker = await fleet.embedded(
+        "w", queues=settings_of("load", "bad", "idle"), **FAST, heartbeat_staleness=PATIENCE
+    )
     failing = await fleet.client.insert_many(
         [Task(f"bad-{n}", "fail_at_gate") for n in range(20)], queue="bad", max_attempts=1
     )
@@ -175,8 +179,9 @@ async def test_a_queue_s_own_retention_holds_for_failed_and_cancelled_jobs(fleet
         failed_retention=timedelta(seconds=1),
     )
     await fleet.embedded(
-        "w", queues=(short, awa.QueueSettings(name="long")), cleanup_interval=MOMENT
-    )
+        "w", queues=(short, awa.QueueSettings(name="long")), cleanup_interval=MOMENT,
+        heartbeat_staleness=PATIENCE,
+    )  # fmt: skip
     for queue in ("short", "long"):
         await fleet.client.insert(Task(f"{queue}-fails", "fail"), queue=queue, max_attempts=1)
         job = await fleet.client.insert(

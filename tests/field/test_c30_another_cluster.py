@@ -95,7 +95,8 @@ async def test_a_dump_under_load_runs_where_transaction_ids_are_lower_and_where_
             await enqueue(*(f"l{number}.{at}" for at in range(5)), does="nap")
 
     await enqueue(*(f"r{number}" for number in range(5)), does="gate")
-    await fleet.embedded("before", max_workers=20)
+    # Not to be taken for dead under the load, and soon enough in the new cluster.
+    await fleet.embedded("before", max_workers=20, heartbeat_staleness=timedelta(seconds=20))
     await fleet.known_started(*(f"r{number}" for number in range(5)))
     late = [await begun(session) for session in [await engine.session() for _ in range(3)]]
     for number, transaction in enumerate(late):
@@ -137,7 +138,7 @@ async def check_restored(database, ids, make_fleet, connect, *, is_lower) -> Non
     assert new.id > max(job_id for job_id, job in found.items() if job is not None)
 
     await fleet.embedded("after", max_workers=20)
-    await fleet.quiet(seconds=40)
+    await fleet.quiet(seconds=80)
     assert fleet.completions() == Counter([*waiting, "new"])
     assert fleet.keys_started() == Counter([*waiting, "new"])
     await fleet.client.insert_many([Task("b1"), Task("b2")], queue=QUEUE)

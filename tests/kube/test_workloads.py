@@ -6,6 +6,7 @@ import pytest
 from cluster.builds import version_of
 from cluster.errors import CommandFailed
 from kube.pods import container, deployment, job, pod_spec, service
+from support.waiting import eventually_sync
 
 # Pods start, and an image is built.
 pytestmark = pytest.mark.timeout(300)
@@ -14,9 +15,19 @@ WEB = ["python", "-m", "http.server", str(WEB_PORT), "--directory", "/app"]
 READY = {"httpGet": {"path": "/", "port": WEB_PORT}, "periodSeconds": 1}
 
 
+FETCH = """
+from urllib.request import urlopen
+for _ in range(20):
+    try:
+        print(urlopen('{url}', timeout=3).status)
+        break
+    except OSError:  # the node learns of the pods behind a service a moment later
+        pass
+"""
+
+
 def fetch(url: str) -> list[str]:
-    program = f"from urllib.request import urlopen; print(urlopen('{url}', timeout=5).status)"
-    return ["python", "-c", program]
+    return ["python", "-c", FETCH.format(url=url)]
 
 
 def test_the_node_is_ready_and_of_the_version_that_was_asked_for(cluster, pytestconfig):
@@ -96,12 +107,15 @@ def test_a_service_account_without_a_role_may_nothing(namespace, tmp_path):
 
 def test_the_audit_log_tells_who_asked_for_what(namespace):
     namespace.kubectl("create", "configmap", "noted")
-    asked = {
-        (event["verb"], event["objectRef"].get("name"))
-        for event in namespace.cluster.audit("admin")
-        if event.get("objectRef", {}).get("namespace") == namespace.name
-    }
-    assert ("create", "noted") in asked
+
+    def asked() -> set[tuple[str, str | None]]:
+        return {
+            (event["verb"], event["objectRef"].get("name"))
+            for event in namespace.cluster.audit("admin")
+            if event.get("objectRef", {}).get("namespace") == namespace.name
+        }
+
+    eventually_sync(lambda: ("create", "noted") in asked(), what="it was written down")
 
 
 def test_helm_reaches_the_cluster(namespace):

@@ -164,14 +164,19 @@ async def test_the_server_ends_a_migrator_that_stands_still_with_its_locks(
 ) -> None:
     proxy = make_proxy(empty_database.server)
     observer = await connect(empty_database.dsn)
-    await observer.execute("create table public.gate ()")
-    catalog = make_catalog({"0001_lock": "lock table public.gate; select pg_sleep(0.5);"})
-    task = asyncio.create_task(migrate(empty_database.dsn_through(proxy), catalog=catalog))
+    await observer.execute("create table public.gate (); create table public.inner_gate ()")
+    holder = await connect(empty_database.dsn)
+    await holder.execute("begin; lock table public.inner_gate")
+    catalog = make_catalog({"0001_lock": "lock table public.gate; lock table public.inner_gate;"})
+    limits = Limits(lock=timedelta(seconds=60))
+    through = empty_database.dsn_through(proxy)
+    task = asyncio.create_task(migrate(through, catalog=catalog, limits=limits))
     locked = "select count(*) from pg_locks where relation = 'public.gate'::regclass"
     await eventually(lambda: observer.fetchval(locked), what="the file locks the table")
 
     # From here on the migrator hears and says nothing: frozen, or cut off without a word.
     proxy.black_hole()
+    await holder.execute("rollback")
 
     async def is_free() -> bool:
         return bool(await observer.fetchval(locked) == 0)

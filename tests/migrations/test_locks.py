@@ -152,10 +152,11 @@ async def test_a_deadlock_is_tried_again_and_nothing_is_half_done(
     crossing = "lock table public.other; alter table {schema}.shelf add column label text;"
     catalog = make_catalog({**THREE_STEPS, "0008_add_label": crossing})
     worker = await hold("select * from awa.shelf")
-    # Longer than the server's deadlock_timeout, and the worker's own check comes much later.
+    # The migrator looks for a deadlock once, when both wait; the worker much later.
+    dsn = shelf.dsn + "?deadlock_timeout=2s"
     await worker.execute("set local deadlock_timeout = '1min'")
     limits = Limits(lock=timedelta(seconds=30), lock_attempts=1)
-    task = asyncio.create_task(migrate(shelf.dsn, catalog=catalog, limits=limits))
+    task = asyncio.create_task(migrate(dsn, catalog=catalog, limits=limits))
     await waiting("awa.shelf")
 
     blocked = asyncio.create_task(worker.execute("lock table public.other in share mode"))

@@ -27,8 +27,9 @@ def pooler(test_run: Run, postgres: Server) -> Iterator[Pooler]:
     """Start a PgBouncer before the shared server: `pooler("transaction")`."""
     pools: list[Pool] = []
 
-    def start(mode: str, size: int = 1) -> Pool:
-        pools.append(Pool(test_run.new_path("pgbouncer"), postgres, mode, size))
+    def start(mode: str, size: int = 1, wait_seconds: int = 60) -> Pool:
+        path = test_run.new_path("pgbouncer")
+        pools.append(Pool(path, postgres, mode, size, wait_seconds=wait_seconds))
         return pools[-1]
 
     yield start
@@ -140,13 +141,13 @@ async def test_a_statement_pooler_is_refused_and_nothing_is_changed(
 
 
 @pytest.mark.parametrize(
-    ("database", "reason"),
-    [("nowhere", '"nowhere" does not exist'), ("closed", "query_wait_timeout")],
+    ("database", "wait_seconds", "reason"),
+    [("nowhere", 60, '"nowhere" does not exist'), ("closed", 2, "query_wait_timeout")],
 )
 async def test_a_pooler_that_cannot_reach_its_database_says_so(
-    pooler: Pooler, make_catalog: MakeCatalog, database: str, reason: str
+    pooler: Pooler, make_catalog: MakeCatalog, database: str, wait_seconds: int, reason: str
 ) -> None:
-    dsn = pooler("transaction").dsn(database)
+    dsn = pooler("transaction", wait_seconds=wait_seconds).dsn(database)
 
     # PgBouncer passes on the server's words, but not its code.
     with pytest.raises(DatabaseUnavailable, match=reason):

@@ -49,20 +49,20 @@ async def test_stopping_on_the_way_makes_the_same_schema(
 
 
 def test_the_command_compares_and_writes(
-    postgres: Server,
+    quiet_postgres: Server,
     postgres_binaries: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("awa_migrations.snapshot.SNAPSHOT", tmp_path / "schema.sql")
-    where = [f"--database-url={postgres.dsn()}", f"--programs={postgres_binaries}"]
+    where = [f"--database-url={quiet_postgres.dsn()}", f"--programs={postgres_binaries}"]
 
     assert main([*where, "--check"]) == 65
     assert "+CREATE SCHEMA awa;" in capsys.readouterr().err
     assert main([*where, "--write"]) == 0
     assert main(where) == 0
-    with postgres.admin() as admin:
+    with quiet_postgres.admin() as admin:
         left = admin.execute("select 1 from pg_database where datname like 'awa_snapshot%'")
         assert left.fetchall() == []
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from cluster.errors import CommandFailed
 from cluster.handle import Cluster, Namespace
 from support.api_proxy import ApiProxy
 from support.postgres import Database
@@ -333,6 +334,17 @@ def grant(namespace: Namespace) -> None:
         "--set", "fullnameOverride=awa",
     )  # fmt: skip
     namespace.apply(rendered)
+
+
+def may(cluster: Cluster, user: str, verb: str, resource: str, namespace: str) -> bool:
+    """Whether a user has a right; a resource is `plural.group`, `plural/name` or `plural:sub`."""
+    resource, _, subresource = resource.partition(":")
+    words = ("auth", "can-i", verb, resource, f"--as={user}", "-n", namespace)
+    try:
+        said = cluster.kubectl(*words, f"--subresource={subresource}")
+    except CommandFailed as error:
+        said = error.out
+    return said.strip().splitlines()[-1] == "yes"
 
 
 @asynccontextmanager

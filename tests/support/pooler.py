@@ -23,10 +23,17 @@ class Pool:
     """One PgBouncer with at most `size` server connections for every database.
 
     It refuses settings at the start of a session, except those in `ignored`, which it forgets.
+    A client waits for a server connection for `wait_seconds`.
     """
 
     def __init__(
-        self, folder: Path, server: Address, mode: str, size: int, ignored: str = ""
+        self,
+        folder: Path,
+        server: Address,
+        mode: str,
+        size: int,
+        ignored: str = "",
+        wait_seconds: int = 60,
     ) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -49,7 +56,7 @@ class Pool:
             max_client_conn = 50
             ignore_startup_parameters = {ignored}
             server_login_retry = 1
-            query_wait_timeout = 2
+            query_wait_timeout = {wait_seconds}
             """.replace("            ", "")
         )
         self._log = (folder / "log").open("wb")

@@ -1,5 +1,6 @@
 """The operator's poller, and what it has told."""
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -56,6 +57,11 @@ class Probes:
     def looks(self, identity: str) -> int:
         """Return how often a database was looked at."""
         return len(self.seconds.get(identity, ()))
+
+    def begun_after(self, identity: str, moment: float) -> int:
+        """Return how many looks began after a moment of the monotonic clock, and have ended."""
+        looks = zip(self.ends[identity], self.seconds[identity], strict=True)
+        return sum(end - took > moment for end, took in looks)
 
 
 class Watched:
@@ -129,6 +135,16 @@ async def watching() -> AsyncIterator[Watched]:
     watched = Watched()
     async with watched.poller:
         yield watched
+
+
+async def slept(*pauses: float) -> float:
+    """Return when pauses one after the other are over, by the monotonic clock.
+
+    A control beside what takes so long: a busy machine makes both late.
+    """
+    for seconds in pauses:
+        await asyncio.sleep(seconds)
+    return time.monotonic()
 
 
 def sessions_of(server: Server, database: Database | None = None) -> int:

@@ -11,6 +11,7 @@ import yaml
 from cluster.errors import CommandFailed
 from cluster.handle import Cluster, Namespace
 from support.charts import CHART, CI_VALUES, CRD_CHART
+from support.operating import may
 from support.queue_manifest import changed
 from support.waiting import eventually_sync
 
@@ -42,15 +43,10 @@ def asked(namespace: Namespace) -> Callable[..., bool]:
     return ask
 
 
-def may(cluster: Cluster, user: str, verb: str, resource: str, namespace: str) -> bool:
-    """Whether a user has a right; a resource is `plural.group`, `plural/name` or `plural:sub`."""
-    resource, _, subresource = resource.partition(":")
-    words = ("auth", "can-i", verb, resource, f"--as={user}", "-n", namespace)
-    try:
-        said = cluster.kubectl(*words, f"--subresource={subresource}")
-    except CommandFailed as error:
-        said = error.out
-    return said.strip().splitlines()[-1] == "yes"
+def until_asked(asked: Callable[..., bool], *words: str, is_so: bool = True) -> None:
+    """Wait until there is a right, or none: the API server learns of roles a moment later."""
+    what = f"{'a' if is_so else 'no'} right to {' '.join(words)}"
+    eventually_sync(lambda: asked(*words) is is_so, LIMIT, what=what)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +78,7 @@ def test_the_operator_may_do_what_it_needs_and_no_more(install, asked, namespace
         ("get", "secrets"), ("patch", "pods"), ("create", "leases.coordination.k8s.io"),
         ("create", "events.events.k8s.io"), ("update", "leases.coordination.k8s.io/awa"),
     ):  # fmt: skip
-        assert asked(verb, resource), (verb, resource)
+        until_asked(asked, verb, resource)
     for verb, resource in (
         ("list", "secrets"), ("watch", "secrets"), ("create", "secrets"), ("update", "secrets"),
         ("create", "pods"), ("delete", "pods"), ("create", "pods:exec"), ("get", "pods:log"),
@@ -97,14 +93,14 @@ def test_the_operator_may_do_what_it_needs_and_no_more(install, asked, namespace
 def test_p44_a_namespace_that_is_not_watched_is_closed(install, asked, namespace):
     """P44."""
     install()
-    assert asked("get", "secrets")
+    until_asked(asked, "get", "secrets")
     for verb, resource in (("get", "secrets"), ("list", "queues.awa.dev"), ("list", "pods")):
         assert not asked(verb, resource, "default")
 
 
 def test_only_named_secrets_can_be_read(install, asked):
     install({"rbac": {"secretNames": ["app-db"]}})
-    assert asked("get", "secrets/app-db")
+    until_asked(asked, "get", "secrets/app-db")
     assert not asked("get", "secrets/other")
 
 
@@ -112,10 +108,10 @@ def test_the_account_has_no_right_on_the_cluster_unless_asked_for(install, asked
     install()
     assert not asked("list", "queues.awa.dev", "default")
     install({"watch": {"allNamespaces": True}})
-    assert asked("list", "queues.awa.dev", "default")
+    until_asked(asked, "list", "queues.awa.dev", "default")
     assert not asked("list", "secrets", "default")
     namespace.helm("uninstall", "awa")
-    assert not asked("list", "queues.awa.dev", "default")
+    until_asked(asked, "list", "queues.awa.dev", "default", is_so=False)
 
 
 def test_p42_a_monitor_whose_resource_is_missing_is_told_and_nothing_is_installed(

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
-from awa.manifest.crd import crd, missing_fields
+from awa.manifest.crd import crd
 from cluster.errors import CommandFailed
 from cluster.fixtures import MakeCluster
 from cluster.handle import Cluster, Namespace
 from support.charts import CHART, CRD_CHART, ROOT
-from support.definitions import until_served
+from support.definitions import until_lacks, until_served
 from support.operating import Site, grant
 from support.queue_manifest import changed
 from support.waiting import eventually, eventually_sync
@@ -79,21 +79,6 @@ def later(*added: str) -> dict[str, Any]:
     return definition
 
 
-def lacking(cluster: Cluster) -> list[str] | None:
-    """Return what the published schema lacks, None while there is none: it follows in moments."""
-    path = "/openapi/v3/apis/awa.dev/v1alpha1"
-    try:
-        published = json.loads(cluster.kubectl("get", "--raw", path))
-    except CommandFailed:
-        return None
-    return missing_fields(published["components"]["schemas"]["dev.awa.v1alpha1.Queue"])
-
-
-def until_lacks(cluster: Cluster, expected: list[str]) -> None:
-    what = f"the published schema lacks {expected}"
-    eventually_sync(lambda: lacking(cluster) == expected, LIMIT, what=what)
-
-
 def install(cluster: Cluster, definition: dict[str, Any]) -> None:
     cluster.apply(definition, "--server-side")
     until_served(cluster, definition["metadata"]["name"])
@@ -119,6 +104,8 @@ async def test_p41_an_operator_with_an_old_definition_works_and_says_what_is_mis
 ):
     cluster = without_definition
     install(cluster, older("spec.networkPolicy"))
+    # It is read once at the start, and an earlier test's may still be published.
+    until_lacks(cluster, ["spec.networkPolicy", "spec.networkPolicy.enabled"])
     namespace = Namespace(cluster, "default")
     grant(namespace)
     operator = Site(namespace, tmp_path, []).start()
@@ -170,7 +157,14 @@ def test_a_queue_outlives_the_upgrade_of_its_definition(without_definition):
     before = cluster.get("jobq", "email", "-n", "default")
     assert "monitoring" not in before["spec"]
     install(cluster, crd())
-    after = cluster.get("jobq", "email", "-n", "default")
+
+    def upgraded() -> dict[str, Any] | None:
+        found: dict[str, Any] = cluster.get("jobq", "email", "-n", "default")
+        return found if "monitoring" in found["spec"] else None
+
+    # The former definition is served until the API server has taken in the new one.
+    after = eventually_sync(upgraded, LIMIT, what="the new definition is served")
+    assert after is not None
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert after["spec"]["replicas"] == 3
     assert after["spec"]["monitoring"] == {"podMonitor": {"enabled": False}}

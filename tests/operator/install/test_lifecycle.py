@@ -128,15 +128,19 @@ def test_another_configuration_of_the_operator_replaces_no_worker(running, insta
 def test_the_chart_grants_what_the_operator_uses_and_nothing_else(running, helm):
     bring_everything_about(running)
     account = f"system:serviceaccount:{running.name}:awa"
-    events = [event for event in running.cluster.audit(account) if "objectRef" in event]
-    refused = [rights_for(event) for event in events if code_of(event) == HTTPStatus.FORBIDDEN]
-    assert refused == []
     rendered = helm.template(namespace=running.name)
     granted = rights(rendered.one("Role", "awa")["rules"])
     granted |= rights(rendered.one("Role", "awa-lease")["rules"])
-    used = {right for event in events for right in rights_for(event)}
-    assert used - granted == set()
-    assert granted - used - ELSEWHERE == set()
+
+    def used() -> set[Right]:
+        events = [event for event in running.cluster.audit(account) if "objectRef" in event]
+        refused = [rights_for(event) for event in events if code_of(event) == HTTPStatus.FORBIDDEN]
+        assert refused == []
+        return {right for event in events for right in rights_for(event)}
+
+    # The lease is renewed every ten seconds, the first time after that.
+    eventually_sync(lambda: granted - used() - ELSEWHERE == set(), LIMIT, what="each is used")
+    assert used() - granted == set()
 
 
 def bring_everything_about(namespace: Namespace) -> None:

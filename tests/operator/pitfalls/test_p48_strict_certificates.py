@@ -4,12 +4,11 @@ import asyncio
 import shutil
 import ssl
 import subprocess
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from support.operating import Site
+from support.operating import START_LIMIT, Site
 from support.tls_front import TlsFront
 
 pytestmark = pytest.mark.timeout(300)
@@ -66,6 +65,7 @@ async def test_p48_an_authority_without_key_usage_is_taken_by_watches_and_reques
         await asyncio.to_thread(site.queue)
         await site.until_deployed()
         assert operator.is_alive
+        operator.kill()
 
 
 async def test_p48_a_wrong_authority_is_refused_and_said(site: Site, tmp_path):
@@ -75,8 +75,10 @@ async def test_p48_a_wrong_authority_is_refused_and_said(site: Site, tmp_path):
         operator = site.start(front.address, authority=wrong[1])
         await site.until(
             lambda: "certificate" in operator.log.read_text().lower(),
-            timedelta(seconds=20),
+            START_LIMIT,
             "it says that the certificate is not trusted",
         )
         assert not operator.ready().get("ready")
         assert proxy.seen == []
+        # Else it would go on with handshakes while the front ends.
+        operator.kill()

@@ -9,12 +9,13 @@ import pytest
 import awa_migrations
 from cluster.databases import KubeDatabase
 from cluster.images import Images
-from support.operating import CHART, Site
+from support.operating import ACCOUNT, CHART, Site, may
 from support.postgres import Connect, Database
+from support.waiting import eventually_sync
 
 pytestmark = pytest.mark.timeout(300)
 
-SOON = timedelta(seconds=30)
+SOON = timedelta(seconds=120)
 
 
 class Street:
@@ -83,7 +84,7 @@ async def test_a_secret_that_is_missing_is_named_and_used_as_soon_as_it_comes(st
     await street.says("DatabaseReachable", "SecretNotFound", "later")
     assert street.is_undisturbed()
     await asyncio.to_thread(street.site.secret, street.database, "later")
-    await street.site.until_deployed("bad", timedelta(seconds=10))
+    await street.site.until_deployed("bad", timedelta(seconds=30))
 
 
 async def test_a_key_that_is_missing_is_named(street: Street):
@@ -103,7 +104,7 @@ async def test_a_text_that_is_no_address_is_said_without_showing_it_and_read_aga
     assert "hunter2" not in said["message"]
     assert street.is_undisturbed()
     await asyncio.to_thread(street.put_secret, "wrong", street.database.dsn)
-    await street.site.until_deployed("bad", timedelta(seconds=15))
+    await street.site.until_deployed("bad", timedelta(seconds=30))
     for operator in street.site.running:
         assert "hunter2" not in operator.log.read_text()
 
@@ -296,3 +297,10 @@ def _forbid_secrets_but(site: Site, name: str) -> None:
         "--set", "fullnameOverride=awa", "--set", f"rbac.secretNames={{{name}}}",
     )  # fmt: skip
     site.namespace.apply(rendered)
+    user, where = f"system:serviceaccount:{site.namespace.name}:{ACCOUNT}", site.namespace.name
+    # The API server learns of it a moment later.
+    eventually_sync(
+        lambda: not may(site.cluster, user, "get", "secrets/hidden", where),
+        SOON,
+        what="other Secrets are closed",
+    )

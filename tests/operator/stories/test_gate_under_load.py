@@ -15,7 +15,15 @@ from cluster.databases import KubeDatabase
 from support.holding import has_ended
 from support.operating import Site
 from support.postgres import Connect
-from support.stories import JOBS, LIMIT, pods, template_image, until_ready, until_reason
+from support.stories import (
+    JOBS,
+    LIMIT,
+    WORKERS,
+    pods,
+    template_image,
+    until_ready,
+    until_reason,
+)
 from support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -157,12 +165,23 @@ async def test_whatever_a_migration_does_the_old_workers_finish_jobs(
     await until_ready(site, "mail")
     assert template_image(site) == second
     assert set(pods(site)).isdisjoint(before)
+    await until_gone(site, before)
     await traffic.until_more("the new workers work")
     traffic.is_over = True
     await flowing
     versions = await each_ran_once(traffic)
     assert versions[traffic.ids[0]] == 1
     assert versions[traffic.ids[-1]] == 2
+
+
+async def until_gone(site: Site, before: dict[str, str]) -> None:
+    """Wait until none of these pods is left: those on their way out may still claim."""
+
+    def are_gone() -> bool:
+        found = site.list("pods", WORKERS)
+        return all(one["metadata"]["uid"] not in before for one in found)
+
+    await site.until(are_gone, LIMIT, "the old workers are gone")
 
 
 async def each_ran_once(traffic: Traffic) -> dict[int, int]:

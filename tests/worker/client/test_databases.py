@@ -84,7 +84,7 @@ async def test_another_schema_than_the_one_there_is_missing(
         await call(make_client(schema="other"))
 
 
-@pytest.mark.parametrize("version", [44, 45])
+@pytest.mark.parametrize("version", [43, 44])
 async def test_a_schema_that_is_too_old_is_named_with_both_versions(
     make_client: MakeClient, empty_database: Database, version: int
 ) -> None:

@@ -219,7 +219,9 @@ async def test_what_a_statement_of_the_block_sets_is_gone_after_it(
     async with client.transaction() as transaction:
         (row,) = await transaction.fetch(
             "select coalesce(current_setting('awa.mine', true), '') as mine,"
-            " (select count(*) from pg_locks where locktype = 'advisory' and objid = 1) as locks"
+            " (select count(*) from pg_locks where locktype = 'advisory' and objsubid = 1"
+            " and objid = 1 and database = (select oid from pg_database"
+            " where datname = current_database())) as locks"
         )
     assert row == {"mine": "", "locks": 0}
 

@@ -114,10 +114,11 @@ async def test_a_job_in_a_hole_and_a_spilled_one_are_available(quiet_engine):
 async def test_readers_find_every_job_while_others_work(engine):
     """Every reader's every look finds each job, in one state, and counts that add up."""
     ids = await engine.enqueue(engine.admin, *range(30), max_attempts=1000)
-    done = asyncio.Event()
+    done, all_look = asyncio.Event(), asyncio.Barrier(3)
 
     async def work() -> None:
         session = await engine.session()
+        await all_look.wait()
         for turn in range(12):
             held = await engine.hold(session, limit=10)
             end = (Failed("x"), GIVEN_BACK, Snoozed(timedelta(0)), Failed("x"))[turn % 4]
@@ -135,10 +136,12 @@ async def test_readers_find_every_job_while_others_work(engine):
             states = ("scheduled", "available", "running", "retryable")
             assert sum(row[state] for state in states) == 30
             looks += 1
+            if looks == 1:
+                await all_look.wait()
         return looks
 
     *looks, _ = await asyncio.gather(read(), read(), work())
-    assert min(looks) > 0
+    assert min(looks) > 1
 
 
 async def test_lists_are_by_state_kind_and_queue_and_bounded(engine):

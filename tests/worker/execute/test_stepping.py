@@ -84,6 +84,7 @@ async def test_cancelling_one_attempt_reaches_no_other(client):
     jobs = await client.insert_many([Step(n) for n in range(5)])
     await client.start([("default", 50)])
     await eventually(lambda: len(started) == 5, timedelta(seconds=10), what="all to start")
+    await eventually(lambda: client.worker.listener.works, what="the listener")
     await client.cancel(jobs[2].id)
     await eventually(lambda: cancelled == {2}, timedelta(seconds=10), what="the cancellation")
     release.set()

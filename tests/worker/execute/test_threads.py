@@ -75,6 +75,7 @@ async def test_a_function_that_asks_is_told_to_stop_when_its_job_is_cancelled(cl
     job = await client.insert(Blocking(1))
     await client.start([("default", 1)])
     await eventually(began.is_set, timedelta(seconds=10), what="the start")
+    await eventually(lambda: client.worker.listener.works, what="the listener")
     assert str((await client.cancel(job.id)).state) == "cancelled"
     await eventually(told.is_set, timedelta(seconds=10), what="the word to stop")
     await client.shutdown()

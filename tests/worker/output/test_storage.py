@@ -267,7 +267,7 @@ async def test_one_output_reads_no_other_batch(engine):
 
     async def read(query: str, *arguments: object) -> int:
         session = await engine.session()
-        await session.execute("select pg_stat_force_next_flush()")
+        await engine.publish_statistics()
         before = await engine.admin.fetchval(reading)
         await session.fetch(engine.sql[query], *arguments)
         await session.execute("select pg_stat_force_next_flush()")

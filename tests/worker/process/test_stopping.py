@@ -48,6 +48,12 @@ async def test_running_jobs_get_the_drain_time_and_nothing_new_is_started(comman
     await commands.noted("started", "running")
     command.send(TERM)
     await command.said("draining")
+
+    async def has_heard():
+        # It answers after it was told to drain, by the same way.
+        return "loop" not in (await command.json_of("/readyz"))[1]["services"]
+
+    await eventually(has_heard, LONG, what="the process to have heard of it")
     new = await client.insert({"key": "new"}, kind="quick")
     status, found = await command.json_of("/readyz")
     assert (status, found["ready"], found["shutting_down"]) == (503, False, True)
