@@ -390,6 +390,18 @@ OPERATOR = Dashboard(
             "awa_operator_reconcile_duration_seconds",
             "",
         ),
+        Panel(
+            "Parts of a reconcile",
+            "How long the slow ones of each part take: 95 % are done by then.",
+            "s",
+            (
+                (
+                    "histogram_quantile(0.95, sum by (le, stage) "
+                    f"(rate(awa_operator_reconcile_stage_duration_seconds_bucket{RATE})))",
+                    "{{stage}}",
+                ),
+            ),
+        ),
         _percentiles(
             "From event to done",
             "From an event of a watch to the end of the reconcile that it caused.",
