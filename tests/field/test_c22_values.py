@@ -18,7 +18,7 @@ from awa.errors import OutputError, SerializationError
 from awa.testing import work_one
 from support.command.invoke import run_awa
 from support.insert_paths import InsertPaths
-from support.json_values import same, values, verdict
+from support.json_values import nested, same, values, verdict
 from support.postgres import Database
 from support.waiting import eventually
 
@@ -90,6 +90,7 @@ async def seen(paths: InsertPaths) -> AsyncIterator[Seen]:
 @pytest.mark.timeout(300)
 @property_of_a_database
 @example(value=[6.553004721063651e16, {"x": -9.1e18}, 1.8446744073709552e19], place="args")
+@example(value=nested(99), place="metadata")
 @given(value=values, place=st.sampled_from(["args", "metadata"]))
 async def test_every_way_in_refuses_a_value_alike_or_it_reads_back_equal(
     paths: InsertPaths, seen: Seen, database: Database, value: Any, place: str

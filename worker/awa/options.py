@@ -200,15 +200,14 @@ def derived_kind(args: object) -> str:
 
 
 def _payload(tags: Iterable[str] | None, metadata: Mapping[str, Any] | None) -> str | None:
-    payload: dict[str, Any] = {}
+    parts = []
     if metadata:
         if not isinstance(metadata, Mapping):
             raise ValidationError(f"metadata is a dict, not a {type(metadata).__name__}")
-        payload["metadata"] = dict(metadata)
-        encode(payload["metadata"], "metadata", MAX_METADATA_BYTES)
+        parts.append('"metadata":' + encode(dict(metadata), "metadata", MAX_METADATA_BYTES))
     if tags:
-        payload["tags"] = _checked_tags(tags)
-    return encode(payload, "payload") if payload else None
+        parts.append('"tags":' + encode(_checked_tags(tags), "tags"))
+    return f"{{{','.join(parts)}}}" if parts else None
 
 
 def _checked_tags(tags: Iterable[str]) -> list[str]:
