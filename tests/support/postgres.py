@@ -199,9 +199,12 @@ class Server:
         self._configure({})
 
     def recover_to_new_timeline(self) -> None:
-        """Let a copy that was not started yet end its recovery on a timeline of its own."""
+        """Let a copy that was not started yet end its recovery on a timeline of its own.
+
+        It accepts no connection before that, so that one that is up takes writes.
+        """
         (self.data / "recovery.signal").touch()
-        self._configure({"restore_command": "false"})
+        self._configure({"restore_command": "false", "hot_standby": "off"})
 
     def set_next_transaction(self, number: int) -> None:
         """Let a stopped server go on with a transaction id, the first of a page of its log."""
