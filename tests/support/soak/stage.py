@@ -185,9 +185,11 @@ class Stage:
     def proxy_to_pool(self) -> PostgresProxy:
         """Start a proxy to a PgBouncer before the server."""
         if self._pool is None:
+            # Who waits in it is turned away soon: one more fault.
             self._pool = Pool(
-                self.folder / "pgbouncer", self.proxy(), "transaction", POOLED_CONNECTIONS
-            )
+                self.folder / "pgbouncer", self.proxy(), "transaction", POOLED_CONNECTIONS,
+                wait_seconds=2,
+            )  # fmt: skip
         proxy = PostgresProxy("127.0.0.1", self._pool.port)
         proxy.start()
         self._to_pool.append(proxy)
