@@ -17,6 +17,7 @@ from pathlib import Path
 
 import awa_migrations
 from bench.cluster import find_binaries
+from bench.kube.endurance import churn, database_away
 from bench.kube.faults import (
     deaf_databases,
     disconnects,
@@ -35,6 +36,8 @@ def main() -> int:
     line.add_argument("--queues", default="1,100,1000", help="how many Queues (1,100,1000)")
     line.add_argument("--seconds", type=float, default=60, help="length of a steady look (60)")
     line.add_argument("--rate", type=int, default=50, help="changes a second (50)")
+    line.add_argument("--churn", type=int, default=5000, help="changes of a long run (5000)")
+    line.add_argument("--away", type=float, default=60, help="seconds without a database (60)")
     line.add_argument("--postgres", help="folder of the PostgreSQL binaries")
     line.add_argument("--out", type=Path, help="append the JSON lines to this file too")
     args = line.parse_args()
@@ -73,6 +76,8 @@ async def _measure(made: Stage, args: argparse.Namespace) -> AsyncIterator[Figur
         partial(changes, count=there, rate=args.rate),
         jobs,
         wake_and_scale_up,
+        partial(database_away, length=args.away),
+        partial(churn, operator=operator, count=there, rate=args.rate, wanted=args.churn),
         partial(restart_of_the_api_server, operator=operator),
         partial(deaf_databases, count=there, rate=args.rate),
         partial(failover, leader=operator),

@@ -36,12 +36,20 @@ class Request:
             uri=event.get("requestURI", ""),
         )
 
+    @property
+    def took_effect(self) -> bool:
+        """Whether it was neither a trial nor refused."""
+        return self.code < 400 and "dryRun" not in self.uri
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changed something."""
+        return self.took_effect and self.verb not in {"get", "list", "watch"}
+
     def does(self, verb: str, resource: str, subresource: str = "") -> bool:
-        """Whether it did this; trials and refusals did nothing."""
+        """Whether it did this."""
         asked = (self.verb, self.resource, self.subresource)
-        return (
-            asked == (verb, resource, subresource) and self.code < 400 and "dryRun" not in self.uri
-        )
+        return self.took_effect and asked == (verb, resource, subresource)
 
     @property
     def is_operators(self) -> bool:

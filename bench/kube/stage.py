@@ -22,10 +22,15 @@ from support.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A namespace in which operators are started, and the address of a database."""
+    """A namespace in which operators are started, and a server of PostgreSQL."""
 
     site: Site
-    dsn: str
+    server: Server
+
+    @property
+    def dsn(self) -> str:
+        """The address of a database."""
+        return self.server.dsn()
 
     def secret(self, name: str, dsn: str) -> None:
         """Put an address into a Secret."""
@@ -57,11 +62,12 @@ class Stage:
         """Wait for something, for so many seconds."""
         await self.site.until(holds, seconds(limit), what)
 
-    def with_condition(self, kind: str, status: str) -> int:
-        """Return how many Queues have a condition with this status."""
+    def with_condition(self, kind: str, status: str, prefix: str = "") -> int:
+        """Return how many Queues, by the beginnings of their names, have such a condition."""
         conditions = (
             condition
             for queue in self.site.list("queues.awa.dev")
+            if queue["metadata"]["name"].startswith(prefix)
             for condition in (queue.get("status") or {}).get("conditions") or ()
         )
         return sum((one["type"], one["status"]) == (kind, status) for one in conditions)
@@ -86,7 +92,7 @@ def stage(binaries: Path) -> Iterator[Stage]:
         cluster.kubectl("apply", "--server-side", "-f", ROOT / "crds" / "queue.yaml")
         crd = "customresourcedefinition/queues.awa.dev"
         cluster.kubectl("wait", crd, "--for=condition=Established", "--timeout=60s")
-        yield Stage(new_site(cluster, "bench", run.folder), server.dsn())
+        yield Stage(new_site(cluster, "bench", run.folder), server)
     finally:
         server.stop()
         left = owner.end()
