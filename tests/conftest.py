@@ -25,7 +25,6 @@ from support.postgres import (
     find_binaries,
 )
 from support.run import RUN, Run
-from support.sizes import IS_FULL
 
 # What the developer's shell says about databases must not reach a test.
 # Settings of the tests themselves are theirs.
@@ -35,12 +34,10 @@ for _name in [name for name in os.environ if name.startswith(("AWA_", "PG"))]:
 
 pytest_plugins = ["cluster.fixtures"]
 
-# A slow machine is no defect: no test has a deadline for one example. The same examples each time
-# tell what a change has broken; in full size, others are looked for.
+# A slow machine is no defect: no test has a deadline for one example.
 hypothesis.settings.register_profile(
     "awa",
     deadline=None,
-    derandomize=not IS_FULL,
     print_blob=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )

@@ -5,11 +5,8 @@ The stop of a command (line 2) is in tests/worker/process/test_stopping.py.
 
 import asyncio
 import socket
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -20,9 +17,6 @@ from support.pgwire import When
 from support.waiting import eventually
 
 WITHIN = timedelta(seconds=15)
-PATIENCE = timedelta(seconds=40)
-ROUNDS = 3
-"""A busy machine is slow in one or the other of them, a slow product in each."""
 FLOWS = {
     "claim": "claim_v1",
     "finish": "finish_v",
@@ -42,12 +36,10 @@ BACKENDS = """
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_whichever_flow_falls_silent_another_takes_its_place_within_fifteen_seconds(
     make_database, migrated_template, make_fleet, make_proxy, connect
 ):
-    async def fall_silent(flow: str) -> timedelta:
-        """Return how long it took until all was well again."""
+    async def fall_silent(flow: str) -> None:
         database = make_database(migrated_template)
         fleet, proxy = make_fleet(database), make_proxy(database.server)
         # Limits are those that everybody has. Nobody else is there to hand anything on.
@@ -72,8 +64,7 @@ async def test_whichever_flow_falls_silent_another_takes_its_place_within_fiftee
                 and worker.heartbeat.said_at > max(said_at, silent_at)
             )
 
-        await eventually(is_well, PATIENCE, what=f"all to be well again after {flow}")
-        took = timedelta(seconds=time.monotonic() - silent_at)
+        await eventually(is_well, WITHIN, what=f"all to be well again after {flow}")
         assert fleet.completions() == fleet.keys_started() == Counter(task.key for task in TASKS)
         assert fleet.ends("stale") == []
 
@@ -82,18 +73,11 @@ async def test_whichever_flow_falls_silent_another_takes_its_place_within_fiftee
             new = {worker.listener._backend[0]}
             return not await admin.fetchval(BUSY, sorted((set(before) & now) - new))
 
-        await eventually(nothing_is_left, PATIENCE, what=f"backends of the old {flow} to rest")
-        return took
-
-    async def is_replaced(flow: str) -> None:
-        took = [await fall_silent(flow)]
-        while took[-1] > WITHIN and len(took) < ROUNDS:
-            took.append(await fall_silent(flow))
-        assert min(took) <= WITHIN, flow
+        await eventually(nothing_is_left, WITHIN, what=f"backends of the old {flow} to rest")
 
     async with asyncio.TaskGroup() as flows:
         for flow in FLOWS:
-            flows.create_task(is_replaced(flow))
+            flows.create_task(fall_silent(flow))
 
 
 @pytest.mark.parametrize("function", ["claim_v1", "finish_v2", "heartbeat_v1"])
@@ -157,40 +141,14 @@ async def test_an_embedded_worker_stops_in_time_too_and_its_job_is_handed_on(
     client = await fleet.embedded("v", database.dsn_through(proxy))
     await fleet.started("a")
     proxy.black_hole()
-    with standstill() as stood_still:
-        asked_at = time.monotonic()
-        assert not await client.shutdown(timeout_ms=1000)
-        took = time.monotonic() - asked_at
-    assert took - sum(stood_still) < 1 + 5 + 1
+    asked_at = time.monotonic()
+    assert not await client.shutdown(timeout_ms=1000)
+    assert time.monotonic() - asked_at < 1 + 5 + 1
     await fleet.embedded("w")
     fleet.open_gate()
     await fleet.quiet()
     found = await fleet.client.get_job(job.id)
     assert (found.state, found.output) == (JobState.Completed, {"by": "w", "key": "a"})
-
-
-@contextmanager
-def standstill() -> Iterator[list[float]]:
-    """Note for how many seconds no thread of this process was run, each time that it was long."""
-    found: list[float] = []
-    is_over = threading.Event()
-
-    def note() -> None:
-        ended, looked_at = False, time.monotonic()
-        while not ended:
-            ended = is_over.wait(0.02)
-            now = time.monotonic()
-            if now - looked_at > 0.1:
-                found.append(now - looked_at)
-            looked_at = now
-
-    thread = threading.Thread(target=note)
-    thread.start()
-    try:
-        yield found
-    finally:
-        is_over.set()
-        thread.join()
 
 
 TASKS = [Task(f"t{number}", "nap") for number in range(100)]

@@ -80,28 +80,6 @@ class Producer:
 
 
 @contextlib.asynccontextmanager
-async def noting_standstill(session) -> AsyncIterator[list[timedelta]]:
-    """Note how long short calls took at the server that need no lock, one after the other."""
-    took: list[timedelta] = []
-    is_over = False
-
-    async def note() -> None:
-        while not is_over:
-            took.append(
-                await session.fetchval(
-                    "select clock_timestamp() - statement_timestamp() from pg_sleep(0.05)"
-                )
-            )
-
-    noting = asyncio.create_task(note())
-    try:
-        yield took
-    finally:
-        is_over = True
-        await noting
-
-
-@contextlib.asynccontextmanager
 async def producing(database, connect) -> AsyncIterator[list[Producer]]:
     """Let three producers work while the block runs; what stops one ends the test."""
     made = [Producer(await connect(database.dsn), f"p{number}.") for number in range(3)]
@@ -118,10 +96,7 @@ async def test_a_reader_in_the_way_ends_the_migration_and_producers_wait_for_its
     limit = timedelta(seconds=1)
     reader = await connect(database.dsn, server_settings={"application_name": "night dump"})
     await fleet.embedded("w")
-    async with (
-        noting_standstill(await connect(database.dsn)) as standstill,
-        producing(database, connect) as producers,
-    ):
+    async with producing(database, connect) as producers:
         await eventually(lambda: len(fleet.completions()) > 20)
         await reader.execute("begin; select from awa.ready_entries limit 1")
         ended = await end(
@@ -136,8 +111,7 @@ async def test_a_reader_in_the_way_ends_the_migration_and_producers_wait_for_its
         for producer in producers:
             await producer.goes_on(5)
     slowest = max(producer.slowest for producer in producers)
-    # While the server itself stood still it was not the migration that they waited for.
-    assert limit / 2 < slowest < limit + timedelta(seconds=1) + max(standstill)
+    assert limit / 2 < slowest < limit + timedelta(seconds=1)
     await reader.execute("rollback")
     await fleet.quiet(seconds=40)
     assert fleet.completions() == Counter(key for producer in producers for key in producer.keys)
@@ -151,8 +125,8 @@ async def test_twenty_migrations_under_load_cost_no_job_no_error_and_no_deadlock
     observer = await connect(database.dsn)
     deadlocks = "select deadlocks from pg_stat_database where datname = current_database()"
     before = await observer.fetchval(deadlocks)
-    for name in ("w1", "w2"):
-        await fleet.embedded(name, max_workers=40, heartbeat_staleness=timedelta(seconds=60))
+    await fleet.embedded("w1", max_workers=40)
+    await fleet.embedded("w2", max_workers=40)
     async with producing(database, connect) as producers:
         await eventually(lambda: len(fleet.completions()) > 20)
         for number in range(1, COUNT + 1):

@@ -1,8 +1,6 @@
 """C19: notifications are few, small and constant, and nothing correct depends on them."""
 
 import asyncio
-import statistics
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -189,18 +187,12 @@ async def test_a_worker_that_hears_nothing_starts_jobs_within_its_poll_interval(
             "w", database.dsn_through(proxy), poll_interval=timedelta(milliseconds=100)
         )
         # It asks itself whether notifications arrive, and finds that they do not.
-        await eventually(
-            lambda: worker.worker.metrics.claims["nothing"] > 40, timedelta(seconds=30)
-        )
+        await eventually(lambda: worker.worker.metrics.claims["nothing"] > 40)
         assert not worker.worker.listener.works
-        waited = []
         for number in range(10):
-            inserted = time.monotonic()
             await fleet.client.insert(Task(f"t{number}"), queue=QUEUE)
-            await fleet.started(f"t{number}")
-            waited.append(time.monotonic() - inserted)
-        # Far less than the five seconds for which a worker that is notified sleeps.
-        assert statistics.median(waited) < 2
+            # Far less than the five seconds for which a worker that is notified sleeps.
+            await fleet.started(f"t{number}", seconds=3)
         await fleet.quiet()
         assert fleet.completions() == Counter(f"t{number}" for number in range(10))
         await worker.shutdown()

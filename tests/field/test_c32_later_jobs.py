@@ -7,9 +7,7 @@ claim is in tests/worker/engine/test_plans.py and the benchmark `future`.
 
 import asyncio
 import itertools
-import math
 import time
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -28,6 +26,7 @@ LEADER_SLEEPS = (
     " (select oid from pg_database where datname = current_database()))"
 )
 REGISTERED = "select exists (select from awa.runtime_instances where name = $1)"
+
 WRITE_WHILE_AWAKE = (
     "with late as (insert into awa.deferred_jobs (job_id, run_at, created_at, lane_id, attempt,"
     " max_attempts, state, reason, kind, args) select 1024000, now(), now(), $1::integer, 0, 25,"
@@ -37,16 +36,15 @@ WRITE_WHILE_AWAKE = (
     " select pg_advisory_unlock(hashtext('awa'), 1000000) from late"
 )
 """Waits until the leader is awake, writes, and lets it sleep again, all on the server."""
-AHEAD = 10
-"""Seconds until jobs are due: ten times what a worker may be silent for."""
-ROUNDS = 3
-"""A busy machine is slow in one or the other of them, a slow product in each."""
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_thousand_jobs_start_once_and_in_time_while_workers_come_and_go(fleet, engine):
     """The oldest of three stops as soon as a fourth one is there."""
+    due = time.monotonic() + 10
+    jobs = [Task(f"t{n}") for n in range(1000)]
+    run_at = datetime.now(UTC) + timedelta(seconds=10)
+    await fleet.client.insert_many(jobs, queue=QUEUE, run_at=run_at)
     workers: list[WorkerProcess] = []
 
     async def add() -> None:
@@ -69,35 +67,14 @@ async def test_a_thousand_jobs_start_once_and_in_time_while_workers_come_and_go(
         await add()
     changes = asyncio.create_task(come_and_go())
     try:
-        late = [await latest_of_a_thousand(fleet, 0)]
-        while late[-1] >= 1 and len(late) < ROUNDS:
-            late.append(await latest_of_a_thousand(fleet, len(late)))
+        await eventually(lambda: len(fleet.completions()) == len(jobs), timedelta(seconds=60))
     finally:
         changes.cancel()
     assert next(numbers) > 3, "no worker was replaced"
-    # One that is called dead for standing still hands on what it had begun as the next attempt.
-    starts = Counter((run.key, run.attempt) for run in fleet.runs())
-    assert len({key for key, _ in starts}) == 1000 * len(late)
-    assert set(starts.values()) == {1}
-    assert min(late) < 1
-
-
-async def latest_of_a_thousand(fleet, number: int) -> float:
-    """Run a thousand jobs that are due later; return after how long the last of them started."""
-    due, run_at = time.monotonic() + AHEAD, datetime.now(UTC) + timedelta(seconds=AHEAD)
-    jobs = [Task(f"t{number}-{n}") for n in range(1000)]
-    await fleet.client.insert_many(jobs, queue=QUEUE, run_at=run_at)
-    keys = {job.key for job in jobs}
-
-    def are_done() -> bool:
-        return keys <= {run.key for run in fleet.runs() if run.ended_ns is not None}
-
-    await eventually(are_done, timedelta(seconds=60), what="all to be done")
-    waits = [
-        run.started_ns / 1e9 - due for run in fleet.runs() if run.key in keys and run.attempt == 1
-    ]
+    assert set(fleet.keys_started().values()) == {1}
+    waits = [run.started_ns / 1e9 - due for run in fleet.runs()]
     assert min(waits) > -0.05
-    return max(waits)
+    assert max(waits) < 1
 
 
 async def test_ten_thousand_jobs_that_come_due_at_once_are_ready_within_two_seconds(fleet, engine):
@@ -105,15 +82,6 @@ async def test_ten_thousand_jobs_that_come_due_at_once_are_ready_within_two_seco
     await fleet.client.insert(Task("other"), queue="other")
     await fleet.embedded("w", queues=(awa.QueueSettings(name="other"),))
     await fleet.started("other")
-    late = [await all_ready_after(engine)]
-    while late[-1] >= 2 and len(late) < ROUNDS:
-        late.append(await all_ready_after(engine))
-    assert min(late) < 2
-    assert (await engine.counts())["available"] == 10_000 * len(late)
-
-
-async def all_ready_after(engine) -> float:
-    """Enqueue ten thousand jobs that are due soon; return how long after that all are ready."""
     due = time.monotonic() + 4
     await engine.enqueue(
         engine.admin, *range(10_000), run_at=datetime.now(UTC) + timedelta(seconds=4)
@@ -123,10 +91,10 @@ async def all_ready_after(engine) -> float:
     async def all_ready() -> bool:
         return not await engine.admin.fetchval("select exists (select from awa.deferred_jobs)")
 
-    if await all_ready():  # before they were due, or it has taken so long to enqueue them
-        return math.inf
+    assert not await all_ready()
     await eventually(all_ready, timedelta(seconds=20))
-    return time.monotonic() - due
+    assert time.monotonic() - due < 2
+    assert (await engine.counts())["available"] == 10_000
 
 
 async def test_a_job_with_an_hour_of_backoff_holds_up_nothing(engine):
@@ -166,7 +134,7 @@ async def sleeper(quiet_engine, quiet_database, make_fleet):
 
 
 async def test_a_sleeping_leader_is_told_of_a_job_that_is_due_soon(sleeper):
-    """By itself it looks five seconds after it fell asleep, so 4.5 after the job is due."""
+    """By itself it looks five seconds after it fell asleep."""
     fleet, sleeps = sleeper
     await sleeps()
     due = time.monotonic() + 0.5
@@ -174,7 +142,7 @@ async def test_a_sleeping_leader_is_told_of_a_job_that_is_due_soon(sleeper):
         Task("soon"), queue=QUEUE, run_at=datetime.now(UTC) + timedelta(milliseconds=500)
     )
     await fleet.started("soon")
-    assert -0.05 < fleet.runs()[0].started_ns / 1e9 - due < 3.5
+    assert -0.05 < fleet.runs()[0].started_ns / 1e9 - due < 1
 
 
 async def test_a_leader_does_not_sleep_beside_a_transaction_that_may_hold_a_due_job(
@@ -195,7 +163,7 @@ async def test_a_leader_does_not_sleep_beside_a_transaction_that_may_hold_a_due_
     await transaction.commit()
     committed = time.monotonic()
     await fleet.started("late")
-    assert fleet.runs()[-1].started_ns / 1e9 - committed < 4  # asleep it would look after five
+    assert fleet.runs()[-1].started_ns / 1e9 - committed < 2
 
 
 async def test_a_sleeping_leader_is_told_of_a_retry_and_of_a_queue_that_is_resumed(sleeper):

@@ -46,12 +46,12 @@ async def test_p04_watches_that_stay_deaf_make_the_process_restart(site: Site, d
 
 async def test_p04_a_healthy_operator_finds_no_difference(site: Site, database):
     await asyncio.to_thread(site.secret, database)
-    operator = await site.start(AUDIT_SECONDS="1", AUDIT_GRACE_SECONDS="5").until_leads()
+    operator = await site.start(AUDIT_SECONDS="1", AUDIT_GRACE_SECONDS="0.5").until_leads()
     await asyncio.to_thread(site.queue)
     await site.until_deployed()
     lists = lambda: operator.metric("awa_operator_api_requests_total", verb="list")  # noqa: E731
     before = lists()
-    await site.until(lambda: lists() > before + 30, timedelta(seconds=90), "several audits")
+    await site.until(lambda: lists() > before + 30, timedelta(seconds=30), "several audits")
     assert operator.metric("awa_operator_watch_audit_mismatch_total") == 0
     assert operator.health() == 200
 
@@ -62,7 +62,7 @@ async def test_p04_a_loop_that_stands_still_makes_the_probe_fail(site: Site, dat
     # A start on a busy machine may count as standing still, and is remembered for 20 seconds.
     await site.until(lambda: operator.health() == 200, what="it is healthy")
     await asyncio.to_thread(site.queue)
-    await site.until(lambda: operator.health() != 200, timedelta(seconds=30), "the probe fails")
+    await site.until(lambda: operator.health() != 200, timedelta(seconds=10), "the probe fails")
     await site.until(lambda: operator.health() == 503, timedelta(seconds=20), "and says why")
 
 

@@ -40,7 +40,7 @@ async def looks_of(watched, healthy, rounds):
 
 
 async def test_healthy_databases_are_looked_at_as_before(make_database, migrated_template, silence):
-    healthy, late = ([make_database(migrated_template).dsn for _ in range(3)] for _ in range(2))
+    healthy = [make_database(migrated_template).dsn for _ in range(3)]
     async with watching() as watched:
         for number, dsn in enumerate(healthy):
             watched.serve(f"good{number}", served(dsn))
@@ -49,23 +49,16 @@ async def test_healthy_databases_are_looked_at_as_before(make_database, migrated
         for number, dsn in enumerate(silence):
             watched.serve(f"bad{number}", served(dsn))
         beside = await looks_of(watched, healthy, 10)
-        limit = timedelta(seconds=30)
+        late = timedelta(seconds=10)
         for number in range(SILENT):
-            view = await watched.sees(f"bad{number}", lambda view: view.failures > 0, limit)
+            view = await watched.sees(f"bad{number}", lambda view: view.failures > 0, late)
             assert view.problem is DatabaseProblem.TIMEOUT
         beside += await looks_of(watched, healthy, 10)
         # A database that comes while all of them fail waits for none of them either.
-        loop, waits = asyncio.get_running_loop(), []
-        for number, dsn in enumerate(late):
-            began = loop.time()
-            watched.serve(f"late{number}", served(dsn))
-            assert await watched.reads(f"late{number}") == Signals()
-            waits.append(loop.time() - began)
-        for number in range(SILENT):
-            watched.serve(f"bad{number}", None)
-        again = await looks_of(watched, healthy, 5)
-    assert statistics.median(waits) < 1.5
-    usual = max(statistics.median(alone), statistics.median(again))
-    assert statistics.median(beside) < 2 * usual + 0.02
-    # Waiting for silent ones would take seconds and be seen in most looks, not in a few.
-    assert sorted(beside)[len(beside) * 9 // 10] < 1.0
+        loop, dsn = asyncio.get_running_loop(), make_database(migrated_template).dsn
+        began = loop.time()
+        watched.serve("late", served(dsn))
+        assert await watched.reads("late") == Signals()
+        assert loop.time() - began < 1.5
+    assert statistics.median(beside) < 2 * statistics.median(alone) + 0.02
+    assert max(beside) < 1.0

@@ -39,7 +39,7 @@ async def test_p13_many_queues_get_their_first_status_in_time_with_few_requests(
         seen = [(one.get("status") or {}).get("observedGeneration") for one in found]
         return sum(generation is not None for generation in seen) == MANY + 1
 
-    await site.until(with_status, timedelta(seconds=90), "each has a status")
+    await site.until(with_status, timedelta(seconds=60), "each has a status")
     assert took(began) < timedelta(seconds=90)
     await site.until(lambda: len(site.list("deployments")) == MANY + 1, timedelta(seconds=120))
     await site.until(

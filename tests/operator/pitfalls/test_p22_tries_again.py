@@ -18,7 +18,7 @@ async def test_the_return_of_a_server_is_told_within_a_poll_and_so_is_its_schema
         told = watched.told["a"]
         server.start()
         looks = watched.probes.looks(server.dsn())
-        back = await watched.sees("a", lambda view: view.is_reachable, 20 * SECOND)
+        back = await watched.sees("a", lambda view: view.is_reachable, 4 * SECOND)
         # One may have begun before the start; the next one is a poll later at most.
         assert watched.probes.looks(server.dsn()) <= looks + 2
         assert back.reachable_since is not None
@@ -50,9 +50,10 @@ async def test_a_hundred_databases_that_come_back_together_are_not_asked_in_one_
             views = [watched.view(f"q{number}") for number in range(100)]
             return all(view is not None and view.is_reachable for view in views)
 
-        await eventually(all_back, 30 * SECOND)
+        await eventually(all_back, 6 * SECOND)
         # Between the third failure and the fourth: three seconds, by chance down to half of them.
         pauses = sorted(ends[3] - ends[2] for ends in watched.probes.ends.values())
+        assert pauses[10] < 2.2
         # Without the outermost tenths: a moment in which nothing runs here lengthens some.
         assert pauses[89] - pauses[10] > 0.8
 

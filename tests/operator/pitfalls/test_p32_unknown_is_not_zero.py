@@ -38,7 +38,7 @@ async def counts_during_an_outage(make_database, migrated_template, make_proxy, 
             failures = watched.view("a").failures
             await watched.sees("a", lambda view, seen=failures: view.failures > seen)
         proxy.forward()
-        await watched.reads("a", limit=20 * SECOND)
+        await watched.reads("a", limit=3 * SECOND)
     return found, reasons
 
 

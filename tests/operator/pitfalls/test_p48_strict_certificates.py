@@ -4,11 +4,12 @@ import asyncio
 import shutil
 import ssl
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from support.operating import START_LIMIT, Site
+from support.operating import Site
 from support.tls_front import TlsFront
 
 pytestmark = pytest.mark.timeout(300)
@@ -75,7 +76,7 @@ async def test_p48_a_wrong_authority_is_refused_and_said(site: Site, tmp_path):
         operator = site.start(front.address, authority=wrong[1])
         await site.until(
             lambda: "certificate" in operator.log.read_text().lower(),
-            START_LIMIT,
+            timedelta(seconds=20),
             "it says that the certificate is not trusted",
         )
         assert not operator.ready().get("ready")

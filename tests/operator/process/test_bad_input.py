@@ -15,7 +15,7 @@ from support.waiting import eventually_sync
 
 pytestmark = pytest.mark.timeout(300)
 
-SOON = timedelta(seconds=120)
+SOON = timedelta(seconds=30)
 
 
 class Street:
@@ -84,7 +84,7 @@ async def test_a_secret_that_is_missing_is_named_and_used_as_soon_as_it_comes(st
     await street.says("DatabaseReachable", "SecretNotFound", "later")
     assert street.is_undisturbed()
     await asyncio.to_thread(street.site.secret, street.database, "later")
-    await street.site.until_deployed("bad", timedelta(seconds=30))
+    await street.site.until_deployed("bad", timedelta(seconds=10))
 
 
 async def test_a_key_that_is_missing_is_named(street: Street):
@@ -104,7 +104,7 @@ async def test_a_text_that_is_no_address_is_said_without_showing_it_and_read_aga
     assert "hunter2" not in said["message"]
     assert street.is_undisturbed()
     await asyncio.to_thread(street.put_secret, "wrong", street.database.dsn)
-    await street.site.until_deployed("bad", timedelta(seconds=30))
+    await street.site.until_deployed("bad", timedelta(seconds=15))
     for operator in street.site.running:
         assert "hunter2" not in operator.log.read_text()
 

@@ -33,7 +33,7 @@ def register(registry: Registry, journal: TimedJournal) -> None:
 
     def plain(job: awa.Job[Plain]) -> None:
         token = _started(journal, job)
-        # Not time.sleep(), which fails in a process whose clock is faked.
+        # A sleep of the interpreter fails in a process whose clock is faked.
         threading.Event().wait(random.random() * 0.2)  # noqa: S311 - chance, not secrets
         journal.note(("ended", job.args.key, token))
 

@@ -1,7 +1,5 @@
 """How a worker process gets its memory."""
 
-from datetime import timedelta
-
 import pytest
 
 from awa import AsyncClient
@@ -23,6 +21,6 @@ async def test_large_blocks_go_back_to_the_system_however_large_earlier_ones_wer
     async def told() -> bool:
         return (await client.get_job(job.id)).output is not None
 
-    await eventually(told, timedelta(seconds=60), what="the handler to have looked")
+    await eventually(told, what="the handler to have looked")
     found = (await client.get_job(job.id)).output
     assert (found >= LARGE) is is_mapped

@@ -94,11 +94,11 @@ def endless(job: Job[Any]) -> None:
 
 @client.task(dict, kind="polite")
 def polite(job: Job[Any]) -> None:
-    """End a moment after it is asked to, in a thread."""
+    """End half a second after it is asked to, in a thread."""
     note("started", job)
     while not job.is_cancelled() and not gate_is_open():
         time.sleep(0.01)
-    time.sleep(0.1)
+    time.sleep(0.5)
     job.set_output({"polite": True})
 
 
