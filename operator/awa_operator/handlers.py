@@ -13,7 +13,7 @@ from awa_operator.resources import WATCHED, Resource
 
 type Sink = Callable[[Resource, str, Mapping[str, Any]], None]
 """Takes a resource, the type of an event (empty at the first list), and the object."""
-type Login = Callable[[], kopf.AiohttpSession]
+type Login = Callable[[], Awaitable[kopf.AiohttpSession]]
 
 
 def make_registry(sink: Sink, login: Login) -> kopf.OperatorRegistry:
@@ -30,7 +30,7 @@ def make_registry(sink: Sink, login: Login) -> kopf.OperatorRegistry:
 
     @kopf.on.login(id="login", registry=made)
     async def log_in(**_: Any) -> kopf.AiohttpSession:
-        return login()
+        return await login()
 
     return made
 

@@ -21,7 +21,7 @@ import aiohttp
 import kopf
 
 from awa_operator.cache import Cache
-from awa_operator.handlers import make_registry, watch_ours
+from awa_operator.handlers import Login, make_registry, watch_ours
 from awa_operator.kube import CONNECT_SECONDS, Access
 from awa_operator.metrics import Metrics
 from awa_operator.resources import QUEUES, WATCHED, Resource
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 FIRST_LISTS_SECONDS = 30.0
 """For how long after the start lists are those of the start."""
 CRD_RETRY_SECONDS = 3.0
+STEADY_SECONDS = 60.0
+"""What held for so long is begun again without a wait that grew before."""
 JOIN_SECONDS = 2.0
 """How long to wait for kopf at the end; it is left behind after that."""
 
@@ -51,15 +53,32 @@ class EndlessBackoff:
             wait = min(wait * 2, self.longest)
 
 
+class Pauses:
+    """How long to wait before what ended is begun again."""
+
+    def __init__(self, backoff: EndlessBackoff) -> None:
+        self._backoff = backoff
+        self._waits = iter(backoff)
+
+    def after(self, held: float) -> float:
+        """Return the wait after something that held for `held` seconds."""
+        if held > STEADY_SECONDS:
+            self._waits = iter(self._backoff)
+        return next(self._waits)
+
+
+def backoff(settings: OperatorSettings) -> EndlessBackoff:
+    """Return the waits between tries of a watch, of a login, and of all watches."""
+    return EndlessBackoff(settings.watch_retry_first_seconds, settings.watch_retry_longest_seconds)
+
+
 def kopf_settings(settings: OperatorSettings) -> kopf.OperatorSettings:
     """Return how kopf is to behave: watch, write nothing, never give up."""
     made = kopf.OperatorSettings()
     made.process.ultimate_exiting_timeout = None
     made.posting.enabled = False
     made.scanning.disabled = True
-    made.networking.error_backoffs = EndlessBackoff(
-        settings.watch_retry_first_seconds, settings.watch_retry_longest_seconds
-    )
+    made.networking.error_backoffs = backoff(settings)
     made.networking.request_timeout = settings.request_timeout_seconds * 2
     made.networking.connect_timeout = CONNECT_SECONDS
     made.watching.inactivity_timeout = settings.watch_silence_seconds
@@ -154,7 +173,7 @@ class Watching:
         self._metrics.heard(resource, datetime.now(UTC))
 
     def _run(self) -> None:
-        pauses = iter(EndlessBackoff(0.2, 10.0))
+        pauses = Pauses(backoff(self._settings))
         while not self._ending.is_set():
             is_first, began = self._began_at is None, time.monotonic()
             self._began_at = began
@@ -169,9 +188,7 @@ class Watching:
                 self._failures += 1
                 log.warning("watching ended and is begun again", extra={"error": repr(error)})
                 self._tell_home(self._metrics.watch_restarts.inc)
-                if time.monotonic() - began > 60:
-                    pauses = iter(EndlessBackoff(0.2, 10.0))
-                self._ending.wait(next(pauses))
+                self._ending.wait(pauses.after(time.monotonic() - began))
 
     async def _watch(self) -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
@@ -187,7 +204,7 @@ class Watching:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", category=FutureWarning)
             await kopf.operator(
-                registry=make_registry(self._sink, self._log_in),
+                registry=make_registry(self._sink, self._login()),
                 settings=kopf_settings(self._settings),
                 standalone=True,
                 # Else kopf looks for the name of a user, and in a container there is none.
@@ -216,10 +233,19 @@ class Watching:
                         await stop.wait()
         return False
 
-    def _log_in(self) -> kopf.AiohttpSession:
-        return kopf.AiohttpSession(
-            server=self._access.server, aiohttp_session=self._access.open_session()
-        )
+    def _login(self) -> Login:
+        """Return what kopf logs in with: at once at first, then not as fast as it is refused."""
+        pauses, logged_in_at = Pauses(backoff(self._settings)), 0.0
+
+        async def log_in() -> kopf.AiohttpSession:
+            nonlocal logged_in_at
+            if logged_in_at:
+                await asyncio.sleep(pauses.after(time.monotonic() - logged_in_at))
+            logged_in_at = time.monotonic()
+            session = self._access.open_session()
+            return kopf.AiohttpSession(server=self._access.server, aiohttp_session=session)
+
+        return log_in
 
     def _sink(self, resource: Resource, kind: str, body: Mapping[str, Any]) -> None:
         self._tell_home(self._take, resource, kind, body)

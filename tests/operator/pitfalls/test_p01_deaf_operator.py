@@ -3,10 +3,11 @@
 import asyncio
 import time
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
-from support.api_proxy import to
+from support.api_proxy import Seen, to
 from support.operating import Site
 
 pytestmark = pytest.mark.timeout(300)
@@ -21,15 +22,23 @@ async def test_p01_an_operator_whose_watch_was_refused_hears_again_and_never_end
         operator = await site.start(proxy.address).until_leads()
         await asyncio.to_thread(site.queue)
         await site.until_deployed()
-        with proxy.failing(status, lambda seen: to("queues")(seen) and seen.method == "GET"):
+
+        def refused(seen: Seen) -> bool:
+            return to("queues")(seen) and seen.method == "GET"
+
+        with proxy.failing(status, refused):
             began = time.monotonic()
             # While nobody can hear it.
             await asyncio.to_thread(site.queue, worker={"image": "awa.test/none:2"})
-            await site.until(
-                lambda: sum(one.at > began for one in proxy.seen if to("queues")(one)) > 10,
-                what="more attempts than a budget has",
-            )
+
+            def tries() -> list[float]:
+                return [one.at for one in proxy.seen if refused(one) and one.at > began]
+
+            await site.until(lambda: len(tries()) > 10, what="more attempts than a budget has")
             assert operator.is_alive
+            # It does not ask as fast as it is refused: the waits have grown to 0.5 to 1 s.
+            last = tries()[8:11]
+            assert min(after - before for before, after in pairwise(last)) > 0.4
 
         def is_new() -> bool:
             found = site.get("deployment", "mail-worker")
