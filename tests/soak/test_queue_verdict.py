@@ -151,6 +151,14 @@ def lose(evidence: Evidence) -> None:
     end_too(evidence, row("unknown", "failed", "fail", ""))
 
 
+def lose_unseen(evidence: Evidence) -> None:
+    """A committed job is not there, while one that nobody saw end was pruned in its place."""
+    evidence.stories["lost"] = Story("lost", "ok")
+    evidence.stories["lost"].fate = COMMITTED
+    evidence.removed += 1
+    evidence.counts[0]["completed"] += 1
+
+
 def observe(found: dict[str, object]) -> Break:
     """The database showed something else of a job that it prunes later."""
 
@@ -210,7 +218,7 @@ def complete_cancelled(evidence: Evidence) -> None:
 @pytest.mark.parametrize(
     ("breaking", "promise"),
     [
-        (end_twice, ONCE), (accept_twice, ONCE), (lose, ONCE),
+        (end_twice, ONCE), (accept_twice, ONCE), (lose, ONCE), (lose_unseen, ONCE),
         (change("plain", mode="fail"), STATE), (change("failed", state="cancelled"), STATE),
         (run_rolled_back, GHOST), (run_unheard_of, GHOST), (end_rolled_back, GHOST),
         (take_from_lost, LOST), (take_unended, LOST),

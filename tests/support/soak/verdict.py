@@ -159,6 +159,10 @@ def _ended_once(evidence: Evidence) -> Iterator[Violation]:
         if len(final) > 1 + story.retries:
             yield Violation(f"{len(final)} ends of {story.key} were accepted: {final}", story.key)
     lost, gone = _unseen(evidence)
+    for key in sorted(lost):
+        # It cannot have ended, whoever else was pruned unseen.
+        if not evidence.stories[key].runs and evidence.stories[key].cancel_tried_at is None:
+            yield Violation(f"{key} was committed, never ran and is not there", key)
     unknown = sum(s.fate == UNKNOWN for s in evidence.stories.values())
     if not len(lost) <= gone <= len(lost) + unknown:
         yield Violation(
