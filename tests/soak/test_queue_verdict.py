@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from support.soak.course import Course, judge_course
+from support.soak.stage import CALLS
 from support.soak.stories import COMMITTED, ROLLED_BACK, UNKNOWN, Run, Story
 from support.soak.verdict import Evidence, judge
 from support.soak.watch import Happened, Life, Pause
@@ -248,6 +249,7 @@ def test_each_broken_promise_of_the_jobs_is_told(breaking, promise):
 
 FAULT, SMALL = Happened("cut_everything", 10.0, 11.0), Happened("cut_everything", 5.0, 5.5, False)
 PAUSE = Pause(FAULT, 1.0, 0.5)
+TALLIED = {"work started again": 3, **dict.fromkeys(CALLS.values(), 2)}
 BUSY = [float(second) for second in range(100) for _ in range(60)]
 WELL = Course(
     [Pause(SMALL, 1.0, 0.5), PAUSE],
@@ -255,11 +257,13 @@ WELL = Course(
     6,
     lives=[Life(1, "worker 0", 0, 100), Life(2, "worker 1", 20, 60), Life(3, "worker 2", 30, 100)],
     begins={1: BUSY, 3: [35.0, 90.0]},
-    counts={"work started again": 3},
+    counts=TALLIED,
 )
 GOES_ON = "work goes on by itself after every fault"
 EACH_GOES_ON = "every process that lives on works on by itself after every fault"
 EFFECT = "every kind of fault was done and took effect"
+STOPS = "every process stops when it is asked to"
+UNKNOWN_KINDS = "jobs of unknown kinds were handed back, and holes were left and moved"
 
 
 def broken_course(course: Course) -> list[str]:
@@ -280,7 +284,8 @@ def test_nothing_is_broken_when_all_went_well():
         ({"begins": {1: BUSY}}, EACH_GOES_ON),
         ({"left_out": {"fill_disk": "no disk"}}, EFFECT),
         ({"followed": [replace(PAUSE, fault=SMALL)]}, EFFECT),
-        ({"counts": {"work did not stop": 1}}, "every process stops when it is asked to"),
+        ({"counts": {**TALLIED, "work did not stop": 1}}, STOPS),
+        *(({"counts": {**TALLIED, name: 0}}, UNKNOWN_KINDS) for name in CALLS.values()),
     ],
 )
 def test_each_broken_promise_of_the_course_is_told(changes, promise):

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from support.soak.stage import CALLS
 from support.soak.verdict import Promise, Violation
 from support.soak.watch import Happened, Life, Pause
 
@@ -59,6 +60,11 @@ def judge_course(course: Course) -> list[Promise]:
         Promise(
             "every kind of fault was done and took effect", len(kinds),
             list(_without_effect(course, faults)),
+        ),
+        Promise(
+            "jobs of unknown kinds were handed back, and holes were left and moved",
+            sum(course.counts.get(name, 0) for name in CALLS.values()),
+            [Violation(f"no {name}") for name in CALLS.values() if not course.counts.get(name)],
         ),
     ]  # fmt: skip
 

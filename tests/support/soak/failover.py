@@ -25,7 +25,7 @@ async def fail_over(stage: Stage, seconds: float) -> None:
     try:
         await _make_synchronous(stage)
         await asyncio.sleep(seconds)
-        await stage.look_at_updates()
+        await stage.look_at_statistics()
     except BaseException:
         await stage.configure("synchronous_standby_names", None)
         await asyncio.to_thread(stage.remove, new)

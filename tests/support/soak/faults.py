@@ -160,7 +160,7 @@ def is_off(offset: float) -> bool:
 
 async def kill_server(stage: Stage, chance: random.Random) -> bool:
     """The server is gone from one instruction to the next, and comes back."""
-    await stage.look_at_updates()
+    await stage.look_at_statistics()
     former = stage.server.pid
     await asyncio.to_thread(stage.server.kill)
     await asyncio.to_thread(stage.server.start)
@@ -169,7 +169,7 @@ async def kill_server(stage: Stage, chance: random.Random) -> bool:
 
 async def restart_server(stage: Stage, chance: random.Random) -> bool:
     """The server is restarted as for a setting."""
-    await stage.look_at_updates()
+    await stage.look_at_statistics()
     former = stage.server.pid
     await asyncio.to_thread(stage.server.restart)
     return stage.server.pid != former

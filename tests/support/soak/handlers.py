@@ -11,11 +11,13 @@ from typing import Any
 
 import awa
 from awa.registry import Registry
-from support.soak.jobs import Plain, Soak
+from support.soak.jobs import Plain, Rare, Soak
 from support.soak.journal import TimedJournal
 
 STEADY = "SOAK_STEADY"
 """Set for the one worker that no job kills, so that its memory can be watched."""
+KNOWS_RARE = "SOAK_KNOWS_RARE"
+"""Set for the one worker that knows the jobs which the others do not."""
 BLOCKED_SECONDS = 2.0
 """How long a handler keeps the whole process: longer than the others wait for its heartbeat."""
 HANG_SECONDS = 10.0
@@ -23,7 +25,7 @@ HANG_SECONDS = 10.0
 
 
 def register(registry: Registry, journal: TimedJournal) -> None:
-    """Add the handlers of every job of the soak."""
+    """Add the handlers of every job of the soak that this worker knows."""
 
     async def soak(job: awa.Job[Soak]) -> object:
         token = _started(journal, job)
@@ -39,6 +41,8 @@ def register(registry: Registry, journal: TimedJournal) -> None:
 
     registry.add(soak, Soak)
     registry.add(plain, Plain)
+    if KNOWS_RARE in os.environ:
+        registry.add(soak, Rare)
 
 
 def _started(journal: TimedJournal, job: awa.Job[Any]) -> str:

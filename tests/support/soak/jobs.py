@@ -4,6 +4,8 @@ import random
 from dataclasses import dataclass
 
 QUEUES = ("alpha", "beta")
+RARE_SHARE = 0.2
+"""Of what is enqueued, so much is of a kind that only one worker knows."""
 
 # mode: share, the state that the job must end in
 MODES: dict[str, tuple[float, str]] = {
@@ -37,9 +39,16 @@ class Plain(Soak):
     """Args of a job whose handler is a plain function, which runs in a thread."""
 
 
-def make_job(key: str, mode: str) -> Soak:
+@dataclass(frozen=True)
+class Rare(Soak):
+    """Args of a job that most workers do not know: they hand it back, or pass it over."""
+
+
+def make_job(key: str, mode: str, *, is_rare: bool) -> Soak:
     """Return the args of a job that does what its mode says."""
-    return Plain(key, mode) if mode == "thread" else Soak(key, mode)
+    if mode == "thread":
+        return Plain(key, mode)
+    return Rare(key, mode) if is_rare else Soak(key, mode)
 
 
 def draw_mode(chance: random.Random, *, alone: bool) -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import awa
-from support.soak.jobs import QUEUES, Soak, draw_mode, make_job, max_attempts
+from support.soak.jobs import QUEUES, RARE_SHARE, Soak, draw_mode, make_job, max_attempts
 from support.soak.journal import TimedJournal
 
 UNIQUE_KEYS = 30
@@ -57,14 +57,26 @@ class Producer:
         ahead = self.made / self._rate - (time.monotonic() - self._begun)
         await asyncio.sleep(max(0.0, min(1.0, ahead)))
 
-    def _make(self, jobs: list[Soak], count: int, mode: str | None = None, *note: str) -> str:
+    def _make(
+        self,
+        jobs: list[Soak],
+        count: int,
+        mode: str | None = None,
+        *note: str,
+        is_rare: bool | None = None,
+    ) -> str:
         queue = self._chance.choice(QUEUES)
+        if is_rare is None:
+            is_rare = self._draw_rare()
         mode = mode or draw_mode(self._chance, alone=count == 1)
         for _ in range(count):
             self.made += 1
-            jobs.append(make_job(f"{self._name}-{self.made}", mode))
+            jobs.append(make_job(f"{self._name}-{self.made}", mode, is_rare=is_rare))
         self._journal.note(*(("tried", job.key, job.mode, *note) for job in jobs[-count:]))
         return queue
+
+    def _draw_rare(self) -> bool:
+        return self._chance.random() < RARE_SHARE
 
     async def _single(self, jobs: list[Soak]) -> None:
         queue = self._make(jobs, 1)
@@ -109,7 +121,9 @@ class Producer:
     async def _unique(self, jobs: list[Soak]) -> None:
         bucket = self._chance.randrange(UNIQUE_KEYS)
         mode = self._chance.choice(("ok", "ok", "slow", "fail_once"))
-        queue = self._make(jobs, 1, mode, "unique", str(bucket))
+        is_rare = self._draw_rare()
+        key = f"{'rare ' if is_rare else ''}{bucket}"  # the kind is always part of it
+        queue = self._make(jobs, 1, mode, "unique", key, is_rare=is_rare)
         unique = awa.UniqueOptions(by_args=False, by_period=bucket, states=UNFINISHED)
         await self._client.insert(jobs[0], queue=queue, unique_opts=unique)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from support.soak.course import Course, judge_course
 from support.soak.faults import NETWORK_ERRORS, Fault, possible_faults
-from support.soak.handlers import STEADY
+from support.soak.handlers import KNOWS_RARE, STEADY
 from support.soak.knobs import retention
 from support.soak.observe import Observer, read_observed
 from support.soak.report import as_text, figures, verdicts
@@ -87,6 +87,8 @@ class Soak:
         stage, plan = self.stage, self.plan
         for number in range(plan.workers):
             environment = {} if number else {STEADY: "1"}
+            if number == min(1, plan.workers - 1):
+                environment[KNOWS_RARE] = "1"
             is_command = 0 < number == plan.workers - 1
             # The second worker and all producers but the first pass through a pooler.
             proxy = stage.proxy_to_pool() if number == 1 and not is_command else stage.proxy()
@@ -150,7 +152,7 @@ class Soak:
         await stage.let_be([*stage.producers, *filter(None, [stage.manager])])
         await self._until_quiet()
         await stage.let_be(stage.workers)
-        await stage.look_at_updates()
+        await stage.look_at_statistics()
 
     async def _until_quiet(self) -> None:
         least = math.inf

@@ -25,14 +25,27 @@ from support.soak.knobs import environment
 SETTINGS = {
     **DURABLE_SETTINGS,
     "max_connections": "60",
+    "track_functions": "pl",
     "wal_keep_size": "512MB",
     "wal_retrieve_retry_interval": "200ms",
 }
 DATABASE = "soak"
 COMMAND, PROCESSES = "command", 2
 POOLED_CONNECTIONS = 8
+CALLS = {
+    "hand_back_unknown": "hand-backs of unknown kinds",
+    "leave_holes": "holes left to the leader",
+    "defer_unknown": "moves from holes",
+}
+"""What is counted of the engine, by the function that is called once each time."""
 STOP_LIMIT_SECONDS = 40.0
 STATEMENT_TIMEOUT_SECONDS = "5"
+
+
+TAKE_CALLS = """
+select funcname, calls, pg_stat_reset_single_function_counters(funcid)
+  from pg_stat_user_functions where schemaname = 'awa' and funcname = any ($1)
+"""
 
 
 @dataclass(eq=False)
@@ -250,10 +263,16 @@ class Stage:
             member.process.kill()
         return await member.process.wait() == -signal.SIGKILL
 
-    async def look_at_updates(self) -> None:
-        """Read how many rows of partitioned tables were updated or deleted since the start."""
+    async def look_at_statistics(self) -> None:
+        """Read what the server counted: it forgets that when it is killed.
+
+        These are rows of partitioned tables that were updated or deleted since the start, and
+        calls of functions since the last look.
+        """
         async with self.session() as session:
             await session.execute("select pg_stat_force_next_flush()")
+            for row in await session.fetch(TAKE_CALLS, list(CALLS)):
+                self.counts[CALLS[row["funcname"]]] += row["calls"]
             found = await session.fetchval(
                 "select coalesce(sum(n_tup_upd + n_tup_del), 0) from pg_stat_user_tables s"
                 " join pg_class c on c.oid = s.relid where c.relispartition"
