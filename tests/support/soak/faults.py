@@ -29,6 +29,7 @@ NETWORK_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, Timeou
 FAKE_CLOCKS = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 START_LIMIT = timedelta(seconds=180)
 ORPHAN_LIMIT = timedelta(seconds=20)
+LASTING_SECONDS = (20.0, 60.0)
 HALF_AN_HOUR_SECONDS = 1800.0
 PRUNE_LIMIT = timedelta(seconds=10)
 """So long a prune is waited for: longer than two turns of the ring are apart."""
@@ -183,18 +184,23 @@ async def fail_over_to_standby(stage: Stage, chance: random.Random) -> bool:
 
 
 async def pin_snapshot(stage: Stage, chance: random.Random) -> bool:
-    """Somebody holds an old snapshot open for a while, while others commit."""
-    async with stage.session() as session, session.transaction(isolation="repeatable_read"):
+    """Somebody holds an old snapshot open for long, while others commit."""
+    until = time.monotonic() + chance.uniform(*LASTING_SECONDS)
+    async with stage.session() as session:
+        await session.execute("begin isolation level repeatable read")
         await session.fetchval("select count(*) from pg_class")
         await asyncio.sleep(2)
         async with stage.session() as other:
-            return bool(await other.fetchval(HELD_BACK, session.get_server_pid()))
+            holds_back = bool(await other.fetchval(HELD_BACK, session.get_server_pid()))
+        await stay(stage, session, until)
+    return holds_back
 
 
 async def block_prune(stage: Stage, chance: random.Random) -> bool:
-    """Somebody who has read every table of the ring stays until it has held up a prune."""
-    begun = time.monotonic()
-    async with stage.session() as session, session.transaction():
+    """Somebody who has read every table of the ring stays for long, and holds up prunes."""
+    until = time.monotonic() + chance.uniform(*LASTING_SECONDS)
+    async with stage.session() as session:
+        await session.execute("begin")
         for table in ("ready_entries", "claim_batches", "receipt_completion_batches"):
             await session.fetchval(f"select slot from awa.{table} limit 1")  # noqa: S608
         async with stage.session() as other:
@@ -203,11 +209,21 @@ async def block_prune(stage: Stage, chance: random.Random) -> bool:
                 blocker = await other.fetchval(HELD_UP, stage.retention_seconds)
                 return f"process {session.get_server_pid()} of" in (blocker or "")
 
-            with suppress(AssertionError):
+            try:
                 await eventually(holds_up, PRUNE_LIMIT)
-                await asyncio.sleep(max(0.0, 3 - (time.monotonic() - begun)))
-                return True
-    return False
+            except AssertionError:
+                return False
+        await stay(stage, session, until)
+    return True
+
+
+async def stay(stage: Stage, session: asyncpg.Connection, until: float) -> None:
+    """Keep a transaction open until then, or until the soak is to end or the server is lost."""
+    lost = asyncio.Event()
+    session.add_termination_listener(lambda _: lost.set())
+    if not session.is_closed():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(lost.wait(), min(until, stage.until) - time.monotonic())
 
 
 async def cut_at_commit(stage: Stage, chance: random.Random) -> bool:
@@ -306,6 +322,9 @@ FAULTS: dict[Fault, int] = {
     fail_over_to_standby: 1, pin_snapshot: 1, block_prune: 1, cut_at_commit: 4, cut_everything: 1,
     black_hole: 1, use_up_connections: 1, make_read_only: 1, fill_disk: 1,
 }  # fmt: skip
+
+LASTING: set[Fault] = {pin_snapshot, block_prune}
+"""These go on while others come."""
 
 
 def possible_faults(stage: Stage, only: tuple[str, ...] = ()) -> tuple[list[Fault], dict[str, str]]:

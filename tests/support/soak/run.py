@@ -1,6 +1,7 @@
 """Running a soak: start everything, break everything, wait until it is quiet, judge."""
 
 import asyncio
+import bisect
 import json
 import math
 import random
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from support.soak.course import Course, judge_course
-from support.soak.faults import NETWORK_ERRORS, Fault, possible_faults
+from support.soak.faults import LASTING, NETWORK_ERRORS, Fault, possible_faults
 from support.soak.handlers import KNOWS_RARE, STEADY
 from support.soak.knobs import retention
 from support.soak.observe import Observer, read_observed
@@ -63,6 +64,7 @@ class Soak:
         self.observer = Observer(folder, self.stage.retention_seconds)
         self._chance = random.Random(plan.seed)  # noqa: S311 - chance, not secrets
         self._deck: list[Fault] = []
+        self._lasting: list[asyncio.Task[None]] = []
         self._begun = time.monotonic()
 
     async def run(self) -> dict[str, Any]:
@@ -76,6 +78,7 @@ class Soak:
             ]
             await self._break_things()
             produced_until = time.monotonic()
+            await asyncio.gather(*self._lasting)
             await self._wind_down()
             for task in watching:
                 task.cancel()
@@ -114,9 +117,11 @@ class Soak:
         return bool(workers >= self.plan.workers and ended)
 
     async def _break_things(self) -> None:
-        end = self._begun + self.plan.seconds
+        self.stage.until = end = self._begun + self.plan.seconds
         while any(producer.is_running for producer in self.stage.producers):
             late = time.monotonic() - end
+            if late > 0:
+                await asyncio.gather(*self._lasting)
             if late > 0 and (not self._missing() or late > EFFECT_LIMIT_SECONDS):
                 tried = {fault.name for fault in self.faults}
                 untried = {fault.__name__ for fault in self._missing()} - tried
@@ -124,15 +129,22 @@ class Soak:
                 return
             await asyncio.sleep(self._chance.random() * 2 * self.plan.fault_every)
             fault = self._draw() if late < 0 else self._chance.choice(self._missing())
-            begun, took_effect = time.monotonic(), False
-            try:
-                async with asyncio.timeout(FAULT_LIMIT_SECONDS):
-                    took_effect = await fault(self.stage, self._chance)
-            except NETWORK_ERRORS as error:
-                self.stage.counts[f"{fault.__name__}: {type(error).__name__}"] += 1
-            self.faults.append(
-                Happened(fault.__name__, begun, time.monotonic(), took_effect=took_effect)
-            )
+            chance = random.Random(self._chance.random())  # noqa: S311 - chance, not secrets
+            if fault in LASTING and late < 0:
+                self._lasting.append(asyncio.create_task(self._suffer(fault, chance)))
+            else:
+                await self._suffer(fault, chance)
+
+    async def _suffer(self, fault: Fault, chance: random.Random) -> None:
+        """Let a fault happen, and note it."""
+        begun, took_effect = time.monotonic(), False
+        try:
+            async with asyncio.timeout(FAULT_LIMIT_SECONDS):
+                took_effect = await fault(self.stage, chance)
+        except NETWORK_ERRORS as error:
+            self.stage.counts[f"{fault.__name__}: {type(error).__name__}"] += 1
+        happened = Happened(fault.__name__, begun, time.monotonic(), took_effect=took_effect)
+        bisect.insort(self.faults, happened, key=lambda fault: fault.begun)
 
     def _missing(self) -> list[Fault]:
         """Return each kind that has taken no effect yet."""

@@ -1,6 +1,7 @@
 """Everything that a soak runs: the server, the proxies before it, and processes that come back."""
 
 import asyncio
+import math
 import os
 import signal
 import sys
@@ -122,6 +123,8 @@ class Stage:
         self.disk = Disk(folder / "disk")
         self.server = Server(folder / "server", binaries, SETTINGS)
         self.generation = 0
+        self.until = math.inf
+        """Until when faults may last, by the machine's steady clock."""
         self.workers: list[Member] = []
         self.producers: list[Member] = []
         self.manager: Member | None = None
