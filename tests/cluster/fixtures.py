@@ -22,7 +22,7 @@ from support.run import RUN, Run
 type MakeCluster = Callable[[], Cluster]
 
 LEFTOVERS = pytest.StashKey[list[str]]()
-RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -95,14 +95,28 @@ def make_cluster(test_run: Run, pytestconfig: pytest.Config) -> Iterator[MakeClu
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[Namespace]:
     """A namespace of this test's own in which pods have to be `restricted`."""
+    with _new_namespace(cluster) as made:
+        yield made
+
+
+@pytest.fixture
+def other_namespace(cluster: Cluster) -> Iterator[Namespace]:
+    """One more of them."""
+    with _new_namespace(cluster) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def _new_namespace(cluster: Cluster) -> Iterator[Namespace]:
     made = Namespace(cluster, f"t-{secrets.token_hex(4)}")
-    cluster.kubectl("create", "namespace", made.name)
-    cluster.kubectl("label", "namespace", made.name, RESTRICTED)
+    metadata = {"name": made.name, "labels": RESTRICTED}
+    cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     made.wait("serviceaccount/default", "create")
     yield made
-    cluster.kubectl("delete", "namespace", made.name, "--wait=false")
+    cluster.delete("namespace", made.name)
     # Nobody waits for its pods, and their grace periods would cost the next tests time.
-    made.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
+    if made.get("pods")["items"]:
+        made.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
 
 
 @pytest.fixture(scope="session")
@@ -165,6 +179,7 @@ def _cluster_of(config: pytest.Config) -> Cluster:
     """Return the run's cluster, begun by the first who asks."""
     run = _run_of(config)
     facts = run.once("cluster", lambda: asdict(_owner(config).begin()))
+    facts["load"] = tuple(facts["load"])  # JSON has lists only
     return Cluster(Facts(**facts), run.folder / "kube-home")
 
 

@@ -1,6 +1,7 @@
 """A running cluster as tests and the demo use it: kubectl, helm, faults, images, what was asked."""
 
 import base64
+import functools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +17,10 @@ from cluster.builds import CLIENTS, client_tools
 from cluster.commands import LIMIT, run
 from cluster.errors import ClusterError
 from cluster.faults import Part, Warden
-from cluster.rest import ApiServer, Question
+from cluster.rest import ApiServer, Change, Question
 from cluster.settings import kubeconfig
+
+TOKEN_LIFE = timedelta(hours=4)
 
 type Manifest = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -96,6 +99,30 @@ class Cluster:
         """`kubectl apply -f -` a manifest: text, an object, or several."""
         return self.kubectl("apply", *words, "-f", "-", stdin=_text(manifest))
 
+    def put(self, manifest: Mapping[str, Any], namespace: str = "") -> None:
+        """Make an object so, by server-side apply. Raises CommandFailed, as what follows does."""
+        if not self._tell(Change.applied(manifest), namespace):
+            words = ("--server-side", "--force-conflicts", "--field-manager=tests")
+            self.apply(manifest, *_within(namespace), *words)
+
+    def patch(
+        self,
+        kind: str,
+        name: str,
+        body: Mapping[str, Any],
+        namespace: str = "",
+        subresource: str = "",
+    ) -> None:
+        """Change fields of an object of a built-in kind."""
+        if not self._tell(Change.patched(kind, name, body, subresource), namespace):
+            words = (f"{kind}/{name}", *((f"--subresource={subresource}",) if subresource else ()))
+            self.kubectl(*_within(namespace), "patch", *words, "-p", json.dumps(body))
+
+    def delete(self, kind: str, name: str, namespace: str = "") -> None:
+        """Delete an object; nobody waits until it is gone."""
+        if not self._tell(Change.deleted(kind, name), namespace):
+            self.kubectl(*_within(namespace), "delete", f"{kind}/{name}", "--wait=false")
+
     def part(self, name: str) -> Part:
         """Return a part of the node, such as `kube-apiserver`, to do things to."""
         return Part(name, self._warden)
@@ -144,11 +171,15 @@ class Cluster:
 
         `server` is another address for the API server, e.g. that of a proxy on 127.0.0.1.
         """
-        token = self.kubectl("create", "token", service_account, "-n", namespace, "--duration=4h")
+        asked = Change.of_token(service_account, TOKEN_LIFE)
+        answer = self._tell(asked, namespace)
+        if answer:
+            token = answer["status"]["token"]
+        else:
+            life = f"--duration={TOKEN_LIFE.total_seconds():.0f}s"
+            token = self.kubectl("create", "token", service_account, "-n", namespace, life)
         authority = file.with_suffix(".ca.crt")
-        raw = ("--raw", "--minify", "--flatten", "-o", "jsonpath={.clusters[0].cluster}")
-        cluster = json.loads(self.kubectl("config", "view", *raw))
-        authority.write_bytes(_decoded(cluster["certificate-authority-data"]))
+        authority.write_bytes(_authority_of(self))
         config = kubeconfig(server or self.server, authority, token.strip(), namespace)
         file.write_text(yaml.safe_dump(config))
         return file
@@ -171,6 +202,12 @@ class Cluster:
                 f"this needs a node of our own, not a cluster of {self.facts.source}"
             )
         return Warden(Path(self.facts.folder))
+
+    def _tell(self, change: Change, namespace: str) -> Any:
+        """Return the API server's answer; None if it refused, and kubectl is to say why."""
+        if self.facts.source != "node":
+            return None
+        return ApiServer.of(self.kubeconfig).change(change, namespace)[1]
 
     def _read(self, words: tuple[str, ...]) -> tuple[int, Any]:
         """Return code and what was found; 0 and None for what has to be left to kubectl."""
@@ -213,11 +250,27 @@ class Namespace:
         """`kubectl apply` a manifest: text, an object, or several."""
         return self.cluster.apply(manifest, "-n", self.name)
 
+    def put(self, manifest: Mapping[str, Any]) -> None:
+        """Make an object so, by server-side apply."""
+        self.cluster.put(manifest, self.name)
+
+    def patch(self, kind: str, name: str, body: Mapping[str, Any], subresource: str = "") -> None:
+        """Change fields of an object of a built-in kind."""
+        self.cluster.patch(kind, name, body, self.name, subresource)
+
+    def delete(self, kind: str, name: str) -> None:
+        """Delete an object; nobody waits until it is gone."""
+        self.cluster.delete(kind, name, self.name)
+
     def wait(self, what: str, condition: str, limit: timedelta = LIMIT) -> None:
         """`kubectl wait`: `wait("deployment/x", "condition=Available")`. Raises CommandFailed."""
         seconds = int(limit.total_seconds())
         words = (what, f"--for={condition}", f"--timeout={seconds}s")
         self.kubectl("wait", *words, limit=limit + timedelta(seconds=30))
+
+
+def _within(namespace: str) -> tuple[str, ...]:
+    return ("-n", namespace) if namespace else ()
 
 
 def _text(manifest: Manifest) -> str:
@@ -228,5 +281,8 @@ def _text(manifest: Manifest) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifest)})
 
 
-def _decoded(text: str) -> bytes:
-    return base64.b64decode(text)
+@functools.cache
+def _authority_of(cluster: Cluster) -> bytes:
+    raw = ("--raw", "--minify", "--flatten", "-o", "jsonpath={.clusters[0].cluster}")
+    found = json.loads(cluster.kubectl("config", "view", *raw))
+    return base64.b64decode(found["certificate-authority-data"])

@@ -1,13 +1,15 @@
-"""Questions to the API server itself, over connections that are kept: a kubectl takes a process.
+"""What tests ask and tell the API server itself, over connections that are kept.
 
-Tests wait by asking again and again, several times a second; as processes, those questions were
-most of what a run on a cluster cost.
+A kubectl takes a process. Tests wait by asking again and again, several times a second, and the
+same few objects are made for each of them; as processes, that was most of what a run on a cluster
+cost.
 """
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -52,6 +54,48 @@ class Question(NamedTuple):
         return cls(plain[0], "".join(plain[1:]), namespace, filters)
 
 
+class Change(NamedTuple):
+    """One request that changes an object; `rest` is what follows its path."""
+
+    method: str
+    kind: str
+    name: str
+    rest: str = ""
+    body: Mapping[str, Any] = {}
+    content: str = "application/json"
+
+    @classmethod
+    def applied(cls, manifest: Mapping[str, Any]) -> "Change":
+        """Make an object so, whoever else has set its fields."""
+        options = "?fieldManager=tests&force=true&fieldValidation=Strict"
+        content = "application/apply-patch+yaml"
+        kind, name = manifest["kind"].lower(), manifest["metadata"]["name"]
+        return cls("PATCH", kind, name, options, manifest, content)
+
+    @classmethod
+    def patched(
+        cls, kind: str, name: str, body: Mapping[str, Any], subresource: str = ""
+    ) -> "Change":
+        """Change fields of an object of a built-in kind."""
+        rest = f"/{subresource}" if subresource else ""
+        return cls("PATCH", kind, name, rest, body, "application/strategic-merge-patch+json")
+
+    @classmethod
+    def deleted(cls, kind: str, name: str) -> "Change":
+        """Delete an object, what hangs on it afterwards; nobody waits."""
+        return cls("DELETE", kind, name, "?propagationPolicy=Background")
+
+    @classmethod
+    def of_token(cls, service_account: str, life: timedelta) -> "Change":
+        """Ask for a token of a service account."""
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": int(life.total_seconds())},
+        }
+        return cls("POST", "serviceaccounts", service_account, "/token", body)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Where objects of a kind are."""
@@ -81,12 +125,7 @@ class ApiServer:
 
     def ask(self, path: str, accept: str = "application/json") -> tuple[int, bytes]:
         """Return code and body; 0 when there is no answer."""
-        headers = {**self._pool.headers, "Accept": accept}
-        try:
-            answer = self._pool.request("GET", f"{self._server}{path}", headers=headers)
-        except urllib3.exceptions.HTTPError:
-            return 0, b""
-        return answer.status, answer.data
+        return self._send("GET", path, {"Accept": accept})
 
     def read(self, question: Question) -> tuple[int, Any]:
         """Return code and object, or a list of objects like that of kubectl.
@@ -109,6 +148,18 @@ class ApiServer:
             found["items"] = [{**named, **one} for one in found["items"]]
         return code, found
 
+    def change(self, change: "Change", namespace: str) -> tuple[int, Any]:
+        """Change an object; return code and answer, code 0 as `read` does."""
+        kind = self._kind(change.kind)
+        if kind is None:
+            return 0, None
+        where = f"namespaces/{namespace}/" if kind.is_namespaced else ""
+        name = f"/{change.name}" if change.name else ""
+        path = f"{kind.path}/{where}{kind.resource}{name}{change.rest}"
+        headers = {"Content-Type": change.content}
+        code, body = self._send(change.method, path, headers, json.dumps(change.body))
+        return code, json.loads(body) if code in {200, 201, 202} else None
+
     def is_ready(self) -> bool:
         """Whether the API server says that it is."""
         return self.ask("/readyz")[0] == 200
@@ -124,6 +175,16 @@ class ApiServer:
     def has_service_account(self) -> bool:
         """Whether pods can be made in the first namespace: the controllers have begun."""
         return self.ask("/api/v1/namespaces/default/serviceaccounts/default")[0] == 200
+
+    def _send(
+        self, method: str, path: str, headers: Mapping[str, str], body: str | None = None
+    ) -> tuple[int, bytes]:
+        sent = {**self._pool.headers, **headers}
+        try:
+            answer = self._pool.request(method, f"{self._server}{path}", headers=sent, body=body)
+        except urllib3.exceptions.HTTPError:
+            return 0, b""
+        return answer.status, answer.data
 
     def _kind(self, name: str) -> Kind | None:
         if name not in self._kinds:

@@ -1,6 +1,7 @@
 """The operator as a local process: with the chart's rights, on the run's cluster, one namespace."""
 
 import asyncio
+import functools
 import http.client
 import json
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cluster.errors import CommandFailed
 from cluster.handle import Cluster, Namespace
@@ -27,6 +29,7 @@ from support.waiting import eventually
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "awa"
 ACCOUNT = "awa"
+SOMEWHERE = "some-namespace"
 START_LIMIT = timedelta(seconds=90)
 
 QUICK = {
@@ -228,7 +231,7 @@ class Site:
 
     def secret(self, database: Database, name: str = "db") -> None:
         """Put the address of a database into a Secret."""
-        self.namespace.apply(
+        self.namespace.put(
             {
                 "apiVersion": "v1",
                 "kind": "Secret",
@@ -243,7 +246,7 @@ class Site:
         `changes` are fields of the spec; those of its objects are merged.
         """
         manifest = queue_manifest(name, **changes)
-        self.namespace.apply(manifest)
+        self.namespace.put(manifest)
         return manifest
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
@@ -328,12 +331,19 @@ def took(since: float) -> timedelta:
 
 def grant(namespace: Namespace) -> None:
     """Give the service account of a namespace the rights of the chart, and no more."""
-    rendered = namespace.helm(
-        "template", "awa", CHART,
+    rendered = _rights(namespace.cluster).replace(SOMEWHERE, namespace.name)
+    for manifest in filter(None, yaml.safe_load_all(rendered)):
+        namespace.put(manifest)
+
+
+@functools.cache
+def _rights(cluster: Cluster) -> str:
+    """Return the chart's account and rights for the namespace `SOMEWHERE`."""
+    return cluster.helm(
+        "template", "awa", CHART, "-n", SOMEWHERE,
         "--show-only", "templates/serviceaccount.yaml", "--show-only", "templates/rbac.yaml",
         "--set", "fullnameOverride=awa",
     )  # fmt: skip
-    namespace.apply(rendered)
 
 
 def may(cluster: Cluster, user: str, verb: str, resource: str, namespace: str) -> bool:

@@ -1,18 +1,15 @@
 """P10: what somebody else changes is put right within two seconds, the Queue untouched."""
 
 import asyncio
-import time
 from datetime import timedelta
 
 import pytest
 
-from support.operating import Site, took
+from support.operating import Site
 
 pytestmark = pytest.mark.timeout(300)
 
 SOON = timedelta(seconds=2)
-ASKING = timedelta(seconds=6)
-"""What kubectl itself takes to be started and to answer, on a machine that is busy."""
 
 
 @pytest.fixture
@@ -27,11 +24,9 @@ async def at_rest(site: Site, database) -> Site:
     return site
 
 
-async def repaired(site: Site, is_so, *words: str) -> None:
-    await asyncio.to_thread(site.namespace.kubectl, *words)
-    began = time.monotonic()
-    await site.until(is_so, timedelta(seconds=20), "it was repaired")
-    assert took(began) < SOON + ASKING
+async def repaired(site: Site, is_so, change, *arguments) -> None:
+    await asyncio.to_thread(change, *arguments)
+    await site.until(is_so, SOON, "it was repaired")
 
 
 async def test_p10_a_deployment_that_was_deleted_is_made_again(at_rest: Site):
@@ -41,39 +36,52 @@ async def test_p10_a_deployment_that_was_deleted_is_made_again(at_rest: Site):
         found = at_rest.get("deployment", "mail-worker")
         return bool(found) and found["metadata"]["uid"] != old
 
-    await repaired(at_rest, is_new, "delete", "deployment/mail-worker", "--cascade=background")
+    await repaired(at_rest, is_new, at_rest.namespace.delete, "deployment", "mail-worker")
 
 
 async def test_p10_a_deployment_that_was_scaled_is_scaled_back(at_rest: Site):
     await repaired(
         at_rest,
         lambda: at_rest.get("deployment", "mail-worker")["spec"]["replicas"] == 2,
-        "scale", "deployment/mail-worker", "--replicas=5",
-    )  # fmt: skip
+        at_rest.namespace.patch,
+        "deployment",
+        "mail-worker",
+        {"spec": {"replicas": 5}},
+        "scale",
+    )
 
 
 async def test_p10_a_template_that_was_edited_is_put_back(at_rest: Site):
+    foreign = {"name": "worker", "image": "awa.test/foreign:1"}
     await repaired(
         at_rest,
         lambda: "none:1" in str(at_rest.get("deployment", "mail-worker")["spec"]["template"]),
-        "set", "image", "deployment/mail-worker", "worker=awa.test/foreign:1",
-    )  # fmt: skip
+        at_rest.namespace.patch,
+        "deployment",
+        "mail-worker",
+        {"spec": {"template": {"spec": {"containers": [foreign]}}}},
+    )
 
 
 async def test_p10_a_budget_that_was_deleted_is_made_again(at_rest: Site):
     await repaired(
         at_rest,
         lambda: at_rest.get("pdb", "mail-worker"),
-        "delete", "pdb/mail-worker",
-    )  # fmt: skip
+        at_rest.namespace.delete,
+        "pdb",
+        "mail-worker",
+    )
 
 
 async def test_p10_a_budget_that_was_edited_is_put_back(at_rest: Site):
     await repaired(
         at_rest,
         lambda: at_rest.get("pdb", "mail-worker")["spec"]["maxUnavailable"] == 1,
-        "patch", "pdb/mail-worker", "--type=merge", "-p", '{"spec":{"maxUnavailable":9}}',
-    )  # fmt: skip
+        at_rest.namespace.patch,
+        "pdb",
+        "mail-worker",
+        {"spec": {"maxUnavailable": 9}},
+    )
 
 
 async def test_p10_a_job_that_was_deleted_on_its_way_is_made_again(site: Site, database):

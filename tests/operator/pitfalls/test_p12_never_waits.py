@@ -1,39 +1,47 @@
-"""P12: no reconcile waits for anything, so a correction is acted on within a second."""
+"""P12: no reconcile waits for anything, so a correction is acted on at once."""
 
 import asyncio
-import time
 from datetime import timedelta
 
 import pytest
 
-from support.operating import Site, took
+from support.operating import Site
 
 pytestmark = pytest.mark.timeout(300)
 
 
 async def test_p12_a_correction_is_acted_on_at_once_while_a_bad_image_rolls_out(
-    site: Site, database
+    site: Site, make_database, migrated_template
 ):
-    await asyncio.to_thread(site.secret, database)
+    async def apply(name: str, replicas: int, image: str) -> None:
+        own = {"connectionSecretRef": {"name": name}}
+        await asyncio.to_thread(
+            site.queue, name, database=own, replicas=replicas, worker={"image": image}
+        )
+
+    for name in ("calm", "mail"):
+        database = make_database(template=migrated_template)
+        await asyncio.to_thread(site.secret, database, name)
     await site.start().until_leads()
-    await asyncio.to_thread(site.queue)
-    await site.until_deployed()
+    await apply("calm", 0, "awa.test/none:1")
+    await apply("mail", 1, "awa.test/none:1")
+    await site.until_deployed("calm")
     await site.until(
         lambda: site.condition("WorkersAvailable").get("reason") in {"ImagePull", "NotReady"},
         timedelta(seconds=60),
         "the image cannot be had",
     )
-    before = site.get("deployment", "mail-worker")["metadata"]["generation"]
-    await asyncio.to_thread(site.queue, worker={"image": "awa.test/right:1"})
-    began = time.monotonic()
-    await site.until(
-        lambda: "right:1" in str(site.get("deployment", "mail-worker")["spec"]["template"]),
-        timedelta(seconds=10),
-        "the new template was applied",
-    )
-    # Long before the rollout gives up; what it takes is measured by `make bench-kube`.
-    assert took(began) < timedelta(seconds=10)
-    assert site.get("deployment", "mail-worker")["metadata"]["generation"] > before
+    await apply("calm", 0, "awa.test/right:1")
+    await apply("mail", 1, "awa.test/right:1")
+
+    def is_applied(name: str) -> bool:
+        found = site.get("deployment", f"{name}-worker")
+        return "right:1" in str(found["spec"]["template"])
+
+    await site.until(lambda: is_applied("calm"), what="the new template of the calm one")
+    # Long before the rollout gives up: as soon as where nothing fails. How soon that is, is
+    # measured by `make bench-kube`.
+    await site.until(lambda: is_applied("mail"), timedelta(seconds=1), "the new template")
 
 
 async def test_p12_a_job_on_its_way_holds_up_no_other_queue(
