@@ -2,6 +2,9 @@
 
 The first list is how the operator learns what there is. A later difference that a watch had time to
 tell of and did not is a watch gone deaf: it is repaired from the list, and watching begins anew.
+
+A namespace whose lists are forbidden is left alone, as half of what there is would be unknown; it
+holds up no other, and is asked again until it is allowed.
 """
 
 import asyncio
@@ -21,6 +24,7 @@ log = logging.getLogger(__name__)
 
 OURS = labels.selector({labels.MANAGED_BY: labels.OPERATOR})
 _RETRY_SECONDS = 2.0
+_LONGEST_RETRY_SECONDS = 30.0
 
 
 def selector_of(resource: Resource) -> str:
@@ -28,12 +32,20 @@ def selector_of(resource: Resource) -> str:
     return "" if resource in (QUEUES, AUTOSCALERS) else OURS
 
 
+def _cannot_list(namespace: str | None) -> str:
+    return "cannot list anything" if namespace is None else f"cannot list namespace {namespace}"
+
+
 def _jitter() -> float:
     return random.uniform(0.9, 1.1)  # noqa: S311 - no secret depends on it
 
 
 class Audit:
-    """Lists and compares. `restart` begins watching anew."""
+    """Lists and compares.
+
+    `known` is called whenever lists have told what there is, of all namespaces or of one more.
+    `restart` begins watching anew.
+    """
 
     def __init__(
         self,
@@ -44,6 +56,7 @@ class Audit:
         namespaces: Sequence[str],
         every: timedelta,
         grace: timedelta,
+        known: Callable[[], None],
         restart: Callable[[], None],
     ) -> None:
         self._kube = kube
@@ -52,31 +65,45 @@ class Audit:
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._every = every
         self._grace = grace
+        self._known = known
         self._restart = restart
+        self._refused: set[str | None] = set()
+        self._ask_after = _RETRY_SECONDS
         self._relist = asyncio.Event()
         self.synced = False
         """Whether all that there was at the start is known."""
         self.failed_in_a_row = 0
         """Audits one after the other that found what no watch had told of."""
 
+    def serves(self, namespace: str) -> bool:
+        """Whether all that there is in a namespace can be known."""
+        return not self._refused & {namespace, None}
+
     async def sync(self) -> None:
-        """List everything, as often as it takes."""
-        for resource in (*WATCHED, *LISTED):
-            for namespace in self._namespaces:
-                await self._take_at_last(resource, namespace)
+        """List everything, as often as it takes; of namespaces that forbid it, at least of one."""
+        for namespace in self._namespaces:
+            await self._sync(namespace)
+        while self._refused == {*self._namespaces}:
+            await asyncio.sleep(self._ask_after * _jitter())
+            await self._ask_again()
         if not self.synced:
             log.info("knows what there is", extra={"queues": len(self._cache.queues())})
         self.synced = True
+        self._known()
 
     def relist_soon(self) -> None:
         """List again soon: a watch began anew, and what went in between was not told."""
         self._relist.set()
 
     async def run(self) -> None:
-        """Compare until cancelled."""
+        """List all, then compare, until cancelled."""
+        await self.sync()
+        clock = asyncio.get_running_loop().time
+        due = clock() + self._pause()
         while True:
+            again = clock() + self._ask_after * _jitter() if self._refused else due
             try:
-                async with asyncio.timeout(self._every.total_seconds() * _jitter()):
+                async with asyncio.timeout_at(min(due, again)):
                     await self._relist.wait()
             except TimeoutError:
                 pass
@@ -84,11 +111,16 @@ class Audit:
                 await asyncio.sleep(_RETRY_SECONDS)
                 self._relist.clear()
                 await self.sync()
+                due = clock() + self._pause()
+                continue
+            await self._ask_again()
+            if clock() < due:
                 continue
             try:
                 await self.compare()
             except ApiError as error:
                 log.info("no audit, as the API server does not answer", extra={"error": str(error)})
+            due = clock() + self._pause()
 
     async def compare(self) -> int:
         """Return how many objects a list shows and no watch told of, and repair that.
@@ -97,21 +129,60 @@ class Audit:
         """
         missed = 0
         for namespace in self._namespaces:
-            for resource in LISTED:
-                await self._take(resource, namespace)
-            listings = {one: await self._list(one, namespace) for one in WATCHED}
-            suspects = {
-                one: self._differences(one, listing, namespace) for one, listing in listings.items()
-            }
-            if any(suspects.values()):
-                await asyncio.sleep(self._grace.total_seconds())
-            for resource, listing in listings.items():
-                missed += self._settle(resource, listing, suspects[resource], namespace)
+            if namespace not in self._refused:
+                try:
+                    missed += await self._compare(namespace)
+                except ApiForbidden as error:
+                    self._refuse(namespace, error)
         self.failed_in_a_row = self.failed_in_a_row + 1 if missed else 0
         if missed:
             log.error("watches missed what lists show", extra={"objects": missed})
             self._restart()
         return missed
+
+    def _pause(self) -> float:
+        return self._every.total_seconds() * _jitter()
+
+    async def _compare(self, namespace: str | None) -> int:
+        for resource in LISTED:
+            await self._take(resource, namespace)
+        listings = {one: await self._list(one, namespace) for one in WATCHED}
+        suspects = {
+            one: self._differences(one, listing, namespace) for one, listing in listings.items()
+        }
+        if any(suspects.values()):
+            await asyncio.sleep(self._grace.total_seconds())
+        return sum(
+            self._settle(resource, listing, suspects[resource], namespace)
+            for resource, listing in listings.items()
+        )
+
+    async def _ask_again(self) -> None:
+        """List the namespaces that were forbidden; those that are not any more are served."""
+        self._ask_after = min(self._ask_after * 2, _LONGEST_RETRY_SECONDS)
+        for namespace in tuple(self._refused):
+            await self._sync(namespace)
+            if namespace not in self._refused and self.synced:
+                self._known()
+
+    async def _sync(self, namespace: str | None) -> None:
+        """List a namespace as soon as the API server answers, which may be that it is forbidden."""
+        try:
+            for resource in (*WATCHED, *LISTED):
+                await self._take_at_last(resource, namespace)
+        except ApiForbidden as error:
+            self._refuse(namespace, error)
+        else:
+            if namespace in self._refused:
+                self._refused.discard(namespace)
+                self._metrics.degraded.labels(_cannot_list(namespace)).set(0)
+
+    def _refuse(self, namespace: str | None, error: ApiForbidden) -> None:
+        if namespace not in self._refused:
+            self._ask_after = _RETRY_SECONDS
+            log.error("%s: left alone", _cannot_list(namespace), extra={"error": str(error)})
+        self._refused.add(namespace)
+        self._metrics.degraded.labels(_cannot_list(namespace)).set(1)
 
     async def _take_at_last(self, resource: Resource, namespace: str | None) -> None:
         """Take a list as soon as the API server gives it."""
@@ -121,13 +192,18 @@ class Audit:
             taken = await self._take(resource, namespace)
 
     async def _take(self, resource: Resource, namespace: str | None) -> bool:
-        """Take a list into the cache; return whether that worked."""
+        """Take a list into the cache; return whether that worked.
+
+        Raises `ApiForbidden` for a kind that has to be known.
+        """
         try:
             listing = await self._list(resource, namespace)
         except (ApiGone, ApiForbidden) as error:
             if resource in LISTED:
                 # A kind that is not installed, or that we may not write either.
                 return True
+            if isinstance(error, ApiForbidden):
+                raise
             log.error("cannot list %s", resource.plural, extra={"error": str(error)})
             return False
         except ApiError as error:

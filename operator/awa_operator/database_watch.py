@@ -6,7 +6,8 @@ workers.
 - A failed look is repeated after a second, then two, up to the poll interval, with jitter, so that
   a hundred databases that come back together are not all asked in the same moment.
 - A database that cannot be read gives `Unknown`, never zero, and at most once in a poll interval.
-- A session ends when it would be idle for long, and when the connection string changes.
+- A session ends when it would be idle for long, unless workers live of which it may have to tell
+  that they are gone, and when the connection string changes.
 - A Queue without workers sleeps on the session: the first job that comes wakes it.
 """
 
@@ -330,7 +331,8 @@ class DatabaseWatch:
 
     def _may_close(self, pause: timedelta) -> bool:
         asleep = self.session is not None and self.session.asleep
-        return not asleep and pause > IDLE_LIMIT
+        has_workers = any(self.workers.values())
+        return not (asleep or has_workers) and pause > IDLE_LIMIT
 
     def _close(self) -> None:
         session, self.session = self.session, None

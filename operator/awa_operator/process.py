@@ -79,6 +79,7 @@ class Process:
             namespaces=settings.namespaces,
             every=timedelta(seconds=settings.audit_seconds),
             grace=timedelta(seconds=settings.audit_grace_seconds),
+            known=self._begin_to_act,
             restart=lambda: self.watching.restart(),
         )
         self.watching = Watching(access, self.cache, metrics, settings, self.audit.relist_soon)
@@ -94,7 +95,7 @@ class Process:
         parts = [
             self._part("queue", self.queue.run()),
             self._part("election", self.election.run()),
-            self._part("audit", self._audit()),
+            self._part("audit", self.audit.run()),
             self._part("lag", self.lag.run()),
             self._part("schema", self._check_schema()),
         ]
@@ -138,7 +139,7 @@ class Process:
     def _make_queue(self) -> WorkQueue[QueueKey]:
         settings = self.settings
         queue = WorkQueue(
-            self._reconciler,
+            self._reconcile,
             concurrency=settings.concurrency,
             backoff=Backoff(
                 timedelta(seconds=settings.retry_first_seconds),
@@ -214,6 +215,9 @@ class Process:
         self._observer.forget_all()
         self.metrics.forget_queues()
 
+    async def _reconcile(self, key: QueueKey) -> timedelta | None:
+        return await self._reconciler(key) if self.audit.serves(key[0]) else None
+
     def _changed(self, key: QueueKey) -> None:
         self.queue.add(key)
 
@@ -221,11 +225,6 @@ class Process:
         self.queue.add_after(key, NUDGE)
 
     # --- what runs all the time ----------------------------------------------------------------
-
-    async def _audit(self) -> None:
-        await self.audit.sync()
-        self._begin_to_act()
-        await self.audit.run()
 
     async def _check_schema(self) -> None:
         """Tell of fields that the served definition lacks, until there are none."""

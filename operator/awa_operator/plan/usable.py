@@ -8,6 +8,7 @@ from awa_operator.actions import ProbeDatabase, Stage, Waiting
 from awa_operator.conditions import Reason, Statement, find_condition, said_before
 from awa_operator.observed import (
     FRESH_FOR,
+    DatabaseProblem,
     DatabaseView,
     Observed,
     SecretState,
@@ -18,6 +19,8 @@ from awa_operator.plan.step import Step
 SECRET_AGAIN_SOONEST = timedelta(seconds=4)
 SECRET_AGAIN_LATEST = timedelta(seconds=60)
 PROBE_AGAIN_LATEST = timedelta(seconds=10)
+LOGIN_AGAIN_LATEST = timedelta(seconds=6)
+"""With a grace and the time to connect within ten seconds after a Secret was put right."""
 PROBED_BY = timedelta(seconds=1)
 """When to look for the answer of a probe that was asked for."""
 GRACE = timedelta(seconds=2)
@@ -107,7 +110,9 @@ def _not_probed(observed: Observed, now: datetime) -> Usable:
 def _unreachable(database: DatabaseView, now: datetime) -> Usable:
     reason = database.problem.value if database.problem else ""
     message = database.message or "The database does not answer"
-    pause = min(timedelta(seconds=2 ** min(max(database.failures - 1, 0), 10)), PROBE_AGAIN_LATEST)
+    is_refused = database.problem is DatabaseProblem.AUTHENTICATION_FAILED
+    latest = LOGIN_AGAIN_LATEST if is_refused else PROBE_AGAIN_LATEST
+    pause = min(timedelta(seconds=2 ** min(max(database.failures - 1, 0), 10)), latest)
     waiting = Waiting(Stage.PROBE, Reason.WAITING_FOR_DATABASE, message)
     due = database.at + pause + GRACE
     # Whoever polls this database probes it as well; this is for a database that nobody polls.

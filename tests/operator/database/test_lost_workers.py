@@ -42,6 +42,15 @@ async def test_what_had_started_crashed_and_the_rest_goes_back_uncounted(watched
     assert not await give_up(watched, found)
 
 
+async def test_a_database_that_is_looked_at_rarely_hears_of_a_lost_worker_too(watched, engine):
+    await engine.admin.fetchval(REGISTER, OWNER, "pod-a")
+    watched.serve("a", served(engine.database.dsn, poll_interval=timedelta(minutes=5)))
+    (found,) = await outside_of(watched)
+    watched.poller.probe_soon(("ns", "a"))
+    await watched.looks_again(engine.database.dsn)
+    assert await give_up(watched, found)
+
+
 async def test_an_attempt_outside_of_the_ring_is_handed_on_too(watched, engine):
     gone = await engine.admin.fetchval(REGISTER, OWNER, "pod-a")
     (job,) = await engine.enqueue(engine.admin, 1)

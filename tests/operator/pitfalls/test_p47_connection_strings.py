@@ -102,6 +102,42 @@ async def test_a_rotated_password_is_used_as_soon_as_the_secret_is_read(server):
         await eventually(lambda: sessions_of(server) == 1)
 
 
+def test_p47_however_often_a_password_was_refused_the_secret_is_read_again_within_eight_seconds(
+    world,
+):
+    for _ in range(10):
+        world.lose_database(DatabaseProblem.AUTHENTICATION_FAILED)
+        assert world.plan().requeue_after <= timedelta(seconds=8)
+
+
+async def test_p47_an_operator_reconnects_within_ten_seconds_of_a_rotation(site: Site, server):
+    def of(password: str) -> dict[str, str]:
+        return {"url": f"postgresql://app:{password}@127.0.0.1:{server.port}/postgres"}
+
+    def put(password: str) -> None:
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"}}
+        site.namespace.put({**secret, "stringData": of(password)})
+
+    set_password(server, "one")
+    await asyncio.to_thread(put, "one")
+    operator = await site.start().until_leads()
+    await asyncio.to_thread(site.queue, replicas=0)
+    await site.until(lambda: site.condition("DatabaseReachable").get("status") == "True")
+    set_password(server, "two")
+    with server.admin() as admin:
+        admin.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'"
+        )
+    refusals = "awa_operator_db_probe_failures_total"
+    await site.until(lambda: operator.metric(refusals) >= 5, what="refused again and again")
+    assert site.condition("DatabaseReachable")["reason"] == "AuthenticationFailed"
+    await asyncio.to_thread(put, "two")
+    await site.until(
+        lambda: site.condition("DatabaseReachable")["status"] == "True",
+        timedelta(seconds=10), "the operator to use the new password",
+    )  # fmt: skip
+
+
 async def test_p47_workers_that_are_not_ready_get_a_rotated_secret_though_our_session_goes_on(
     site: Site, database
 ):

@@ -8,6 +8,7 @@ import pytest
 
 import awa_migrations
 from cluster.databases import KubeDatabase
+from cluster.handle import Namespace
 from cluster.images import Images
 from support.operating import ACCOUNT, CHART, Site, may
 from support.postgres import Connect, Database
@@ -304,3 +305,36 @@ def _forbid_secrets_but(site: Site, name: str) -> None:
         SOON,
         what="other Secrets are closed",
     )
+
+
+async def test_a_namespace_that_is_forbidden_holds_up_no_other_and_is_served_once_it_is_allowed(
+    site: Site, other_namespace: Namespace, database: Database
+):
+    other = Site(other_namespace, site.folder, [])
+    for one in (site, other):
+        await asyncio.to_thread(one.secret, database)
+    await asyncio.to_thread(site.queue, "mail")
+    await asyncio.to_thread(other.queue, "reports")
+    namespaces = f"{other_namespace.name},{site.namespace.name}"
+    operator = await site.start(NAMESPACES=namespaces).until_leads()
+    await site.until_deployed("mail")
+
+    def degraded() -> float:
+        reason = f"cannot list namespace {other_namespace.name}"
+        return operator.metric("awa_operator_degraded", reason=reason)
+
+    assert degraded() == 1
+    assert not other.get("deployment", "reports-worker")
+    await asyncio.to_thread(_give_rights_of, site.namespace, other_namespace)
+    await other.until_deployed("reports")
+    assert degraded() == 0
+
+
+def _give_rights_of(one: Namespace, other: Namespace) -> None:
+    """Let who may act in one namespace act in the other too."""
+    for kind in ("Role", "RoleBinding"):
+        for found in one.get(f"{kind.lower()}s")["items"]:
+            kept = {key: found[key] for key in ("rules", "roleRef", "subjects") if key in found}
+            name = {"name": found["metadata"]["name"]}
+            version = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind}
+            other.put({**version, "metadata": name, **kept})
