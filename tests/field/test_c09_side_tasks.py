@@ -14,9 +14,12 @@ from awa._runtime.condition import Patience, look
 from awa._runtime.service import State
 from support.command.command import Commands
 from support.fleet.tasks import QUEUE, Task
-from support.waiting import eventually
+from support.sizes import sized
+from support.waiting import eventually, passed
 
 WITHIN = timedelta(seconds=30)
+WITHOUT_SECONDS = sized(0, 30)
+"""How long a right is gone after it was missed."""
 SERVICES = {
     "heartbeat": "heartbeat_v1",
     "listener": "queue_ids_v1",
@@ -79,6 +82,12 @@ def done(worker) -> dict[str, float]:
     }
 
 
+def reasons(caplog) -> dict[str, str]:
+    """Return what was said of each duty that failed."""
+    failed = [record for record in caplog.records if record.getMessage() == "duty failed"]
+    return {record.duty: record.reason for record in failed}
+
+
 async def all_go_on(worker, *, but: str = "") -> None:
     """Wait until each part has got further from here on."""
     before = done(worker)
@@ -91,7 +100,7 @@ async def all_go_on(worker, *, but: str = "") -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(sized(300, 1200))
 async def test_a_duty_without_its_right_is_named_and_alone_and_goes_on_when_it_is_back(
     worker, rights, caplog
 ):
@@ -100,13 +109,31 @@ async def test_a_duty_without_its_right_is_named_and_alone_and_goes_on_when_it_i
         failed = worker.metrics.duties[(duty, "failed")]
 
         def is_seen(duty=duty, failed=failed) -> bool:
-            said = {getattr(record, "duty", "") for record in caplog.records}
-            return worker.metrics.duties[(duty, "failed")] > failed and duty in said
+            return worker.metrics.duties[(duty, "failed")] > failed and duty in reasons(caplog)
 
         await eventually(is_seen, WITHIN, what=f"{duty} to be named")
+        assert function in reasons(caplog)[duty]
+        await passed(WITHOUT_SECONDS)
         await all_go_on(worker, but=duty)  # the one before, which has its right again, too
         await rights.give(function)
     await all_go_on(worker)
+
+
+async def test_what_claims_have_passed_over_waits_for_the_right_to_settle_it(
+    worker, rights, fleet, caplog
+):
+    await rights.take("settle_holes_v1")
+    await fleet.client.insert_many([{}] * 100, kind="nobody_knows", queue=QUEUE)
+    await fleet.client.insert(Task("behind"), queue=QUEUE)
+    await fleet.started("behind")
+    await eventually(lambda: "holes" in reasons(caplog), WITHIN, what="the duty to be named")
+    assert "settle_holes_v1" in reasons(caplog)["holes"]
+    await passed(WITHOUT_SECONDS)
+    await all_go_on(worker)
+    left = "select exists (select from awa.lane_holes)"
+    assert await rights.admin.fetchval(left)
+    await rights.give("settle_holes_v1")
+    await eventually(lambda: rights.admin.fetchval(f"select not ({left})"), WITHIN)
 
 
 @pytest.mark.slow
@@ -123,6 +150,7 @@ async def test_a_service_without_its_right_is_named_and_goes_on_when_it_is_back(
     assert name in said
     others = [one for one in worker.services if one is not service]
     assert {one.state for one in others} <= {State.running}
+    await passed(WITHOUT_SECONDS)
     await rights.give(SERVICES[name])
     await eventually(lambda: service.state is State.running, WITHIN, what=f"{name} to go on")
     await all_go_on(worker)
@@ -155,6 +183,7 @@ async def test_a_command_that_meets_a_full_server_waits_and_works_when_there_is_
         command = commands.start()
         (line,) = await command.said("cannot work yet, trying again")
         assert "max_connections" in line["reason"]
+        await passed(sized(0, 60))
         assert not command.has_ended
         await asyncio.gather(*(session.close() for session in held))
         await command.works()
@@ -169,6 +198,7 @@ async def test_a_leader_that_may_not_do_a_duty_says_so_and_lets_one_lead_that_ma
     await eventually(lambda: "promote" in worker.maintenance.failing, WITHIN)
     condition = await look(worker, worker._database, at_database=True)
     assert (condition.services["duty promote"], condition.ready) == ("failing", False)
+    assert "promote_v1" in condition.reason
     other = await fleet.embedded("v", heartbeat_staleness=timedelta(minutes=10))
     due = datetime.now(UTC) + timedelta(milliseconds=100)
     await fleet.client.insert(Task("due"), queue=QUEUE, run_at=due)
@@ -188,10 +218,10 @@ async def test_a_leader_whose_every_other_is_as_unable_goes_on_with_its_other_du
     await eventually(lambda: gives_up in caplog.messages, WITHIN)
     await eventually(lambda: worker.maintenance.leads, WITHIN, what="it to lead again")
     await all_go_on(worker, but="promote")
-    assert worker.maintenance.failing == {"promote"}
+    assert set(worker.maintenance.failing) == {"promote"}
     await rights.give("promote_v1")
     await all_go_on(worker)
-    assert worker.maintenance.failing == set()
+    assert worker.maintenance.failing == {}
 
 
 async def test_a_leader_that_cannot_stay_leader_keeps_no_other_from_leading(worker, rights, fleet):

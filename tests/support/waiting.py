@@ -65,6 +65,12 @@ async def eventually(
         pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
 
 
+async def passed(seconds: float) -> None:
+    """Wait until so much time has passed, where that is the point: for so long a fault lasts."""
+    until = time.monotonic() + seconds
+    await eventually(lambda: time.monotonic() >= until, timedelta(seconds=seconds + 60))
+
+
 def eventually_sync[T](
     predicate: Callable[[], T],
     limit: timedelta = DEFAULT_LIMIT,

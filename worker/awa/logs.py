@@ -138,12 +138,12 @@ def _places(error: BaseException, seen: frozenset[int]) -> Iterator[str]:
         yield "which led to"
     for frame in traceback.extract_tb(error.__traceback__):
         yield f"{frame.filename}:{frame.lineno} in {frame.name}"
-    name = type(error).__name__
-    yield f"{name}: {error}" if _is_free_of_values(error) else name
+    name, text = type(error).__name__, text_without_values(error)
+    yield name if text is None else f"{name}: {text}"
 
 
-def _is_free_of_values(error: BaseException) -> bool:
-    """Whether a message is one of ours; handlers and PostgreSQL write those of the two others."""
+def text_without_values(error: BaseException) -> str | None:
+    """Return a message of ours; None for those that handlers and PostgreSQL write."""
     kind = type(error)
     ours = isinstance(error, AwaError) and kind.__module__.partition(".")[0] == "awa"
-    return ours and kind not in {TerminalError, DatabaseError}
+    return str(error) if ours and kind not in {TerminalError, DatabaseError} else None

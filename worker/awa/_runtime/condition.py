@@ -78,6 +78,7 @@ async def look(
 ) -> Condition:
     """Return the condition of a worker that runs; `at_database` asks the database too."""
     now = asyncio.get_running_loop().time()
+    failing = worker.maintenance.failing
     version: int | None = None
     compatible: bool | None = None
     problem: AwaError | TimeoutError | None = None
@@ -93,7 +94,9 @@ async def look(
     return Condition(
         stage=Stage.draining if worker.draining else Stage.working,
         live=worker.draining or not await _is_stuck(worker.claimer, database, now, patience),
-        reason=None if problem is None else str(problem) or "the database does not answer",
+        reason=next(filter(None, failing.values()), None)
+        if problem is None
+        else str(problem) or "the database does not answer",
         postgres_connected=version is not None or isinstance(problem, SchemaNotMigrated),
         schema_version=version,
         schema_compatible=compatible,
@@ -102,7 +105,7 @@ async def look(
             for service in worker.services
             if not worker.draining or service.state is not State.stopped
         }
-        | {f"duty {name}": str(State.failing) for name in sorted(worker.maintenance.failing)},
+        | {f"duty {name}": str(State.failing) for name in sorted(failing)},
         leader=worker.maintenance.leads,
     )
 

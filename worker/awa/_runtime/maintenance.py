@@ -18,6 +18,7 @@ from awa._runtime.promoter import Promoter
 from awa._runtime.service import Service
 from awa._store.database import Database, backoff_seconds
 from awa.errors import AwaError, PermissionMissing
+from awa.logs import text_without_values
 from awa.metrics import WorkerMetrics
 from awa.settings import WorkerSettings
 
@@ -72,8 +73,9 @@ class Maintenance(Service):
         self._may_judge = may_judge
         self.longest_pause = settings.leader_check_interval.total_seconds()
         self.leads = False
-        self.failing: set[str] = set()
-        """Duties that failed the last time, until they are done here or somebody else leads."""
+        self.failing: dict[str, str | None] = {}
+        """Duties that failed the last time, and why if that can be said; until they are done here
+        or somebody else leads."""
         self._unable = asyncio.Event()
         self._goes_on_until = 0.0
         self.horizon_seconds: float | None = None
@@ -183,13 +185,17 @@ class Maintenance(Service):
                 await duty.run()
             except Exception as error:  # one duty must not end the others; it is counted
                 failures += 1
-                self.failing.add(duty.name)
+                reason = self.failing[duty.name] = text_without_values(error)
                 self._metrics.duties[(duty.name, "failed")] += 1
                 if failures == 1:
                     failing_since = clock()
                     log.error(
                         "duty failed",
-                        extra={"duty": duty.name, "error": type(error).__name__},
+                        extra={
+                            "duty": duty.name,
+                            "error": type(error).__name__,
+                            "reason": reason,
+                        },
                         exc_info=None if isinstance(error, AwaError) else error,
                     )
                 is_ours = isinstance(error, PermissionMissing) or not isinstance(error, AwaError)
@@ -199,7 +205,7 @@ class Maintenance(Service):
                 await asyncio.sleep(backoff_seconds(failures, 10.0))
                 continue
             failures = 0
-            self.failing.discard(duty.name)
+            self.failing.pop(duty.name, None)
             self._metrics.duties[(duty.name, "done")] += 1
             if duty.rest is not None:
                 await duty.rest()
