@@ -2661,6 +2661,7 @@ begin
     outcome := 'none';
     pruned_jobs := 0;
     perform "awa".require_settled();
+    p_retention := greatest(p_retention, (select max(completed_retention) from "awa".queue_meta));
     perform pg_advisory_xact_lock(hashtext('awa'), -1);
     v_bytes := (select coalesce(sum("awa".slot_bytes(slot)), 0) from "awa".live_slots());
     for v_slot in select slot, left_at from "awa".live_slots()

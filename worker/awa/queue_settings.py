@@ -96,7 +96,12 @@ class QueueSettings:
     ] = 512
     completed_retention: Annotated[
         timedelta | None,
-        Knob("As `completed_retention` of the worker, for this queue.", least=_SECOND),
+        Knob(
+            "How long this queue's cancelled jobs stay readable, and its completed ones if it is "
+            "longer than the worker's: these are kept in a ring that all queues share, as long as "
+            "any of them asks for.",
+            least=_SECOND,
+        ),
     ] = None
     failed_retention: Annotated[
         timedelta | None,

@@ -213,7 +213,7 @@ class WorkerSettings:
     rotate_interval: Annotated[
         timedelta | None,
         Knob(
-            "How long the ring fills one of its 16 slots. When not set a twelfth of "
+            "How long the ring fills one of its 16 slots. When not set a twelfth of the longest "
             "`completed_retention`, so that the ring is long enough to keep it.",
             least=timedelta(milliseconds=10),
             most=timedelta(days=30),
@@ -239,7 +239,7 @@ class WorkerSettings:
         timedelta,
         Knob(
             "How long completed and cancelled jobs and their outputs stay readable: a day to look "
-            "at what happened.",
+            "at what happened. A queue's own time holds for completed jobs only when it is longer.",
             least=_SECOND,
             most=timedelta(days=365),
         ),
@@ -299,7 +299,8 @@ class WorkerSettings:
     @property
     def slot_interval(self) -> timedelta:
         """How long the ring fills one slot."""
-        return self.rotate_interval or self.completed_retention / (RING_SLOTS - 4)
+        own = [queue.completed_retention or timedelta(0) for queue in self.queues]
+        return self.rotate_interval or max(self.completed_retention, *own) / (RING_SLOTS - 4)
 
     @property
     def slot_max_bytes(self) -> int:

@@ -348,7 +348,8 @@ begin
              order by a.xact_start nulls last limit 1);
 end $$;
 
--- Reclaims the oldest slot whose time or whose bytes are over. Answers what happened: pruned, none, open, locked (and by whom),
+-- Reclaims the oldest slot whose time or whose bytes are over; all queues share the slots, so a queue that keeps its jobs longer
+-- than p_retention has those of all kept. Answers what happened: pruned, none, open, locked (and by whom),
 -- cursor; whether the slot went before its time; and since when history is complete.
 -- Gates are checked under a lock that keeps writers out, and only then TRUNCATE takes its own.
 create function {schema}.prune_v1(p_retention interval, p_max_bytes bigint, out outcome text, out pruned_slot smallint,
@@ -366,6 +367,7 @@ begin
     outcome := 'none';
     pruned_jobs := 0;
     perform {schema}.require_settled();
+    p_retention := greatest(p_retention, (select max(completed_retention) from {schema}.queue_meta));
     perform pg_advisory_xact_lock(hashtext('{schema_name}'), -1);
     v_bytes := (select coalesce(sum({schema}.slot_bytes(slot)), 0) from {schema}.live_slots());
     for v_slot in select slot, left_at from {schema}.live_slots()

@@ -69,8 +69,10 @@ def test_a_leader_renews_at_least_three_times_a_lease() -> None:
 
 
 def test_the_ring_is_long_enough_for_the_retention() -> None:
-    settings = WorkerSettings(completed_retention=timedelta(days=7))
-    assert settings.slot_interval * 14 > settings.completed_retention
+    week = timedelta(days=7)
+    queue = QueueSettings(name="q", completed_retention=week)
+    for settings in (WorkerSettings(completed_retention=week), WorkerSettings(queues=(queue,))):
+        assert settings.slot_interval * 14 > week
     assert WorkerSettings(rotate_interval=SECOND).slot_interval == SECOND
     assert settings.slot_max_bytes * 16 == settings.ring_max_bytes
 
