@@ -63,9 +63,14 @@ class Prometheus:
         ]
 
     def firing(self) -> set[tuple[str, str]]:
-        """Return the alerts that fire: the name of each, and that of the Queue that it is about."""
-        alerts = [one for one in self._get("alerts", {})["alerts"] if one["state"] == "firing"]
-        return {(one["labels"]["alertname"], one["labels"].get("name", "")) for one in alerts}
+        """Return the alerts that fire: the name of each, and the Queue or kind it is about."""
+        firing = [
+            one["labels"] for one in self._get("alerts", {})["alerts"] if one["state"] == "firing"
+        ]
+        return {
+            (labels["alertname"], labels.get("name", labels.get("resource", "")))
+            for labels in firing
+        }
 
     def broken_rules(self) -> list[str]:
         """Return what is wrong with rules, after they have been evaluated."""
