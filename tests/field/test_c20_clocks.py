@@ -22,10 +22,11 @@ import pytest
 from awa import Job, JobState
 from support.fleet.fleet import TESTS
 from support.fleet.tasks import QUEUE, Task
+from support.sizes import sized
 from support.waiting import eventually
 
-JOBS = 300
-AHEAD = timedelta(seconds=3)
+JOBS = sized(300, 1000)
+AHEAD = timedelta(seconds=sized(3, 5))
 SHIFTS = {"right": "+0", "ahead": "+1h", "behind": "-1h"}
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 DEADLINE_SECONDS = 3
@@ -49,6 +50,12 @@ from support.fleet.tasks import Task
 with awa.Client(sys.argv[1], 2) as client:
     client.insert_many([Task(f"{sys.argv[2]}{n}") for n in range(20)], queue="q")
     print(time.time())
+"""
+ENQUEUE = """
+import time
+from awa.cli.app import app
+print(time.time(), flush=True)
+app(["enqueue", "task", '{"key": "a"}', "--queue", "q", "--at", "+90s"])
 """
 
 
@@ -177,6 +184,20 @@ async def test_the_jobs_of_a_producer_whose_clock_is_wrong_start_at_once(fleet, 
     await producer.wait()
     await fleet.started(*(f"a{number}" for number in range(20)), seconds=5)
     await fleet.quiet()
+
+
+@pytest.mark.parametrize("shift", ["-10m", "+10m"])
+async def test_a_distance_from_now_is_counted_from_the_time_of_the_database(fleet, shift):
+    before, distance = datetime.now(UTC), timedelta(seconds=90)
+    command = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ENQUEUE, env={**os.environ, "AWA_DATABASE_URL": fleet.dsn}
+        | faked(shift), stdout=subprocess.PIPE,
+    )  # fmt: skip
+    said, _ = await command.communicate()
+    assert command.returncode == 0
+    assert abs(float(said.split()[0]) - time.time()) > 500
+    (job,) = await fleet.client.list_jobs(queue=QUEUE)
+    assert before + distance <= job.run_at <= datetime.now(UTC) + distance
 
 
 @pytest.mark.slow

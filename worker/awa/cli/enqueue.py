@@ -3,12 +3,13 @@
 import json
 import re
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
 from awa.cli.database import Call, at_database
+from awa.cli.exits import CommandError, ExitCode
 from awa.cli.output import print_json, print_text
 from awa.cli.text import visible
 from awa.errors import AwaError, ValidationError
@@ -47,12 +48,9 @@ def _args(text: str) -> dict[str, Any]:
     return value
 
 
-def _time(text: str) -> datetime:
+def _time(text: str) -> datetime | timedelta:
     if found := _FROM_NOW.fullmatch(text):
-        try:
-            return datetime.now(UTC) + timedelta(**{_UNITS[found[2]]: int(found[1])})
-        except OverflowError:
-            raise typer.BadParameter("this is too far away") from None
+        return timedelta(**{_UNITS[found[2]]: int(found[1])})
     try:
         return parse_time("the time", text)
     except ValidationError as error:
@@ -60,6 +58,15 @@ def _time(text: str) -> datetime:
             f"{str(error).partition(';')[0]}; write 2030-01-31T09:00:00+01:00, or +90s, +10m, +2h, "
             "+1d from now"
         ) from None
+
+
+async def _from_now(call: Call, distance: timedelta) -> datetime:
+    """Return a time of the database's clock, by which jobs become due; ours may be wrong."""
+    now: datetime = await call.client.database.value("clock")
+    try:
+        return now + distance
+    except OverflowError:
+        raise CommandError("--at: this is too far away", ExitCode.USAGE) from None
 
 
 def _name(text: str) -> str:
@@ -93,7 +100,7 @@ async def enqueue(
         int, typer.Option(min=HIGHEST_PRIORITY, max=LOWEST_PRIORITY, help="1 is the highest.")
     ] = DEFAULT_PRIORITY,
     at: Annotated[
-        datetime | None,
+        Any,  # a datetime, or a timedelta from now
         typer.Option(
             parser=_time,
             metavar="TIME",
@@ -109,6 +116,8 @@ async def enqueue(
 
     For example: awa enqueue thumbnail '{"path": "cat.png"}' --queue images
     """
+    if isinstance(at, timedelta):
+        at = await _from_now(call, at)
     job = await call.client.insert(
         args, kind=kind, queue=queue, priority=priority, run_at=at, max_attempts=max_attempts
     )

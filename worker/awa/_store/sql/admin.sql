@@ -44,6 +44,10 @@ select queue, paused, scheduled, available, running, waiting_external, retryable
 select queue, ready, running, oldest_ready_seconds, due_soon, orphaned, set_aside
   from {schema}.signals_v1($1::text[], $2::interval);
 
+-- name: clock
+-- The time of the server.
+select clock_timestamp();
+
 -- name: schema_version
 -- The newest migration that this schema has, and whether one after $1 took away what an older release may need.
 select max(version) as version, coalesce(bool_or(kind <> 'expand') filter (where version > $1::integer), false) as took_away
