@@ -7,11 +7,13 @@ tests/worker/engine/test_hole_protocol.py.
 import asyncio
 import random
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+import asyncpg
 import pytest
 
 import awa
+from awa.bridge import insert_job
 from support.engine import begun
 from support.fleet.tasks import QUEUE, Task
 from support.waiting import eventually
@@ -79,6 +81,31 @@ async def test_a_prepared_job_runs_after_a_server_restart(make_server, make_flee
     await fleet.started("a", seconds=10)
     await fleet.quiet()
     assert fleet.completions() == Counter(["first", "a", *(t.key for t in tasks("b", 100))])
+
+
+async def test_beside_a_sleeping_worker_only_a_later_job_can_be_prepared(
+    make_server, make_fleet, connect
+):
+    server = make_server(max_prepared_transactions="10", fsync="off")
+    database = server.create_database()
+    fleet = make_fleet(database)
+    await fleet.client.migrate()
+    await fleet.client.insert(Task("first"), queue=QUEUE)
+    client = await fleet.embedded("w", heartbeat_staleness=timedelta(seconds=60))
+    await eventually(lambda: client.worker.listener.asleep, what="the worker to sleep")
+    session = await connect(database.dsn)
+    await session.execute("begin")
+    await insert_job(session, Task("now"), queue=QUEUE)
+    with pytest.raises(asyncpg.FeatureNotSupportedError, match="NOTIFY"):
+        await session.execute("prepare transaction 'now'")
+    await session.execute("rollback")
+    await session.execute("begin")
+    due = datetime.now(UTC) + timedelta(seconds=10)
+    later = await insert_job(session, Task("later"), queue=QUEUE, run_at=due)
+    await session.execute("prepare transaction 'later'")
+    await session.execute("commit prepared 'later'")
+    assert (await fleet.client.get_job(later.id)).state is awa.JobState.Scheduled
+    assert set(fleet.keys_started()) == {"first"}
 
 
 @pytest.mark.slow
