@@ -2,13 +2,15 @@
 
 Order and aging without workers are in tests/worker/engine/test_order.py, shares by weight in
 tests/worker/execute/test_permits.py. There are no partitioned queues: a queue for each tenant is
-what line 3 comes to, and it is line 2 with more queues.
+what line 3 comes to.
 """
 
 import asyncio
 import time
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
+from statistics import median
 
 import pytest
 
@@ -23,6 +25,9 @@ BODIES_READ = (
 )
 
 LOOKED_AT = "select count(*) from awa.claim_batches where lane_id = $1"
+
+A_MOMENT = 0.005
+"""Seconds that a busy machine may add to a wait of some milliseconds."""
 
 
 @asynccontextmanager
@@ -102,6 +107,40 @@ async def test_ten_jobs_start_beside_a_hundred_thousand_of_another_queue(fleet, 
     assert (await engine.counts("a"))["available"] > 50_000
     first = next(run for run in runs if run.key in names)
     assert first.started_ns - began < 10**9
+
+
+async def test_seven_queues_start_beside_a_flood_of_the_eighth_as_soon_as_without_it(fleet, engine):
+    crowded, *others = (f"q{number}" for number in range(8))
+    client = await fleet.embedded(
+        "w",
+        queues=tuple(awa.QueueSettings(name=name, max_workers=4) for name in (crowded, *others)),
+    )
+    await waits(fleet, others)  # what the start costs is over
+    idle = await waits(fleet, others)
+    await engine.admin.execute(
+        "select awa.enqueue_v1($1, 2::smallint, '{task}', array(select jsonb_build_object("
+        "'key', 'flood' || n, 'does', 'nap') from generate_series(1, 20000) n))",
+        crowded,
+    )
+    await eventually(lambda: client.worker.metrics.claimed[crowded] > 100)
+    beside = await waits(fleet, others)
+    assert (await engine.counts(crowded))["available"] > 1000
+    assert median(beside) < 2 * median(idle) + A_MOMENT
+
+
+async def waits(fleet, queues: list[str]) -> list[float]:
+    """Return for how many seconds jobs of some queues waited for their claims, by the server."""
+    found = []
+    for number in range(10 * len(queues)):
+        made = await fleet.client.insert(Task("other"), queue=queues[number % len(queues)])
+        job = await eventually(partial(completed, fleet, made.id))
+        found.append((job.attempted_at - job.created_at).total_seconds())
+    return found
+
+
+async def completed(fleet, job_id: int):
+    job = await fleet.client.get_job(job_id)
+    return job if job.state is awa.JobState.Completed else None
 
 
 @pytest.mark.parametrize("what", ["full", "limited"])
