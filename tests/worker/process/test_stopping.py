@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -32,14 +32,15 @@ async def test_a_handler_that_waits_for_ever_is_given_back_and_starts_elsewhere(
     command = commands.start("work", "--queue", "default:1")
     await commands.noted("started", "a")
     command.send(TERM)
-    assert await command.ended() == 0
+    assert await command.ended(limit=3) == 0
     found = await client.get_job(job.id)
     assert (found.state, found.attempt, found.errors) == (JobState.Available, 0, [])
     commands.open_gate()
     second = commands.start("work")
-    await second.works()
+    (line,) = await second.said("worker started")
     done = await completed(client, job)
     assert (done.attempt, done.errors) == (1, [])
+    assert done.attempted_at - datetime.fromisoformat(line["time"]) < timedelta(seconds=1)
 
 
 async def test_running_jobs_get_the_drain_time_and_nothing_new_is_started(commands, client):
@@ -150,12 +151,12 @@ async def test_handlers_that_cannot_be_stopped_end_with_the_process_and_run_on_a
 
 async def test_a_thread_that_looks_at_the_flag_ends_before_the_process(commands, client):
     half = await client.insert({"key": "half"}, kind="half_a_second")
-    command = commands.start(AWA_DRAIN_TIMEOUT_SECONDS="10")
+    command = commands.start(AWA_DRAIN_TIMEOUT_SECONDS="1")
     await commands.noted("started", "half")
     command.send(TERM)
     assert await command.ended() == 0
     done = await client.get_job(half.id)
-    assert (done.state, done.output) == (JobState.Completed, {"whole": True})
+    assert (done.state, done.output) == (JobState.Completed, {"whole": True, "asked": False})
 
 
 async def test_a_thread_that_is_asked_to_stop_has_a_moment_for_it(commands, client):
