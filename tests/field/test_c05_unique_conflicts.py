@@ -1,5 +1,7 @@
 """C05: two jobs of one unique key meet; the loser ends by itself and never stops its neighbours."""
 
+from datetime import timedelta
+
 from awa import JobState
 from awa.outcome import Failed
 from support.engine import PAST, Unique
@@ -9,7 +11,11 @@ from support.waiting import eventually
 PENDING = ("scheduled", "available", "retryable")
 
 
-async def test_a_replaced_job_that_fails_ends_as_duplicate_and_the_newer_one_runs(fleet):
+NOW = "select clock_timestamp()"
+SECOND = timedelta(seconds=1)
+
+
+async def test_a_replaced_job_that_fails_ends_as_duplicate_and_the_newer_one_runs(fleet, engine):
     options = {"states": PENDING, "by_args": False}
     older = await fleet.client.insert(Task("a", "fail_at_gate"), queue=QUEUE, unique_opts=options)
     await fleet.embedded("w")
@@ -17,16 +23,21 @@ async def test_a_replaced_job_that_fails_ends_as_duplicate_and_the_newer_one_run
     # The newer one must hold its key, so wait, until the older one's end is written.
     await fleet.client.pause_queue(QUEUE)
     newer = await fleet.client.insert(Task("b"), queue=QUEUE, unique_opts=options)
+    opened_at = await engine.admin.fetchval(NOW)
     fleet.open_gate()
     await eventually(fleet.ends)
     found = await fleet.client.get_job(older.id)
     assert found.state is JobState.Cancelled
+    assert found.finalized_at - opened_at < SECOND
+    resumed_at = await engine.admin.fetchval(NOW)
     await fleet.client.resume_queue(QUEUE)
     await fleet.quiet()
     assert found.errors[-1]["error"] == (
         "rescheduled as duplicate: unique claim held by a newer job"
     )
-    assert (await fleet.client.get_job(newer.id)).state is JobState.Completed
+    ran = await fleet.client.get_job(newer.id)
+    assert ran.state is JobState.Completed
+    assert ran.attempted_at - resumed_at < SECOND
     assert fleet.keys_started() == {"a": 1, "b": 1}
 
 

@@ -7,7 +7,7 @@ ended (line 2) in tests/cli/test_job_command.py.
 import asyncio
 import random
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -74,11 +74,13 @@ async def test_whatever_a_cancel_meets_each_job_settles_and_a_cancelled_one_neve
         if job.args["waits"]:
             await eventually(lambda: racing.started[job.id], SOON)
         await racing.moment()
+        asked_at[job.id] = datetime.now(UTC)
         found = (await fleet.client.cancel(job.id)).state
         if found is JobState.Cancelled:
             racing.cancelled.add(job.id)
         return job.id, found
 
+    asked_at: dict[int, datetime] = {}
     answers: dict[int, JobState] = {}
     jobs: list[awa.Job[Any]] = []
     for start in range(0, ROUNDS, TOGETHER):
@@ -92,6 +94,7 @@ async def test_whatever_a_cancel_meets_each_job_settles_and_a_cancelled_one_neve
         now = await fleet.client.get_job(job.id)
         assert now.state is answers[job.id]
         assert now.state in {JobState.Cancelled, JobState.Completed}
+        assert now.finalized_at - asked_at[job.id] < timedelta(seconds=2)
     assert racing.started_after == []
     assert racing.interrupted > 0
     assert set(answers.values()) == {JobState.Cancelled, JobState.Completed}

@@ -385,6 +385,7 @@ async def test_a_worker_that_outlives_the_switch_tells_two_claims_of_one_number_
     await eventually(lambda: refused == {lost["token"]: True, again["token"]: False})
     assert fleet.ends("stale") == [("a", "w", "Completed")]
     assert fleet.ends() == [("a", "w", "Completed")]
+    assert worker.worker.metrics.stale == {QUEUE: 1}
     await restored.quiet()
     assert (await restored.counts()).completed == 1
     # Its places are free again, and it goes on.
