@@ -1,17 +1,21 @@
 """P35: one writer of the replica count."""
 
 import asyncio
+import json
 from datetime import timedelta
 
 import pytest
+import yaml
 
 from awa.manifest import ConditionType
 from awa.scaling import Signals
 from awa_operator.conditions import Reason
+from support.charts import ROOT
 from support.operating import Site
 from support.planning.stories import SCALING, count
 from support.planning.world import World
 
+EXAMPLE = ROOT / "crds" / "examples" / "external-scaler.yaml"
 POLICY = {"type": "Pods", "value": 10, "periodSeconds": 1}
 AUTOSCALER = {
     "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
@@ -118,3 +122,40 @@ async def test_p35_scaling_goes_on_when_a_scaler_of_the_deployment_is_removed(si
     await asyncio.to_thread(site.namespace.kubectl, "delete", "hpa/by-cpu")
     await site.until(lambda: reason() == "Scaling", what="the conflict ends")
     await site.until(lambda: replicas() == 1, what="the planner decides again")
+
+
+@pytest.mark.timeout(300)
+async def test_p35_the_autoscaler_of_the_example_sets_the_count_and_a_new_image_keeps_it(
+    site: Site, database
+):
+    _, autoscaler = yaml.safe_load_all(EXAMPLE.read_text())
+    # An autoscaler raises to its minimum without any metric.
+    autoscaler["spec"]["minReplicas"] = 3
+    await asyncio.to_thread(site.secret, database)
+    await site.start().until_leads()
+    await asyncio.to_thread(site.queue, "reports", scaling={"mode": "External"})
+    await site.until_deployed("reports")
+    await asyncio.to_thread(site.namespace.apply, autoscaler)
+
+    def counts() -> tuple[int, int]:
+        wanted, live = site.get("queues.awa.dev", "reports"), site.get("deploy", "reports-worker")
+        return wanted["spec"]["replicas"], live["spec"]["replicas"]
+
+    def changes() -> int:
+        return site.get("deploy", "reports-worker")["metadata"]["generation"]
+
+    await site.until(lambda: counts() == (3, 3), timedelta(seconds=90), "its minimum")
+    before = await asyncio.to_thread(changes)
+    image = {"spec": {"worker": {"image": "awa.test/none:2"}}}
+    await asyncio.to_thread(
+        site.namespace.kubectl, "patch", "queues.awa.dev/reports", "--type=merge",
+        "-p", json.dumps(image),
+    )  # fmt: skip
+
+    def is_applied() -> bool:
+        return "none:2" in str(site.get("deploy", "reports-worker")["spec"]["template"])
+
+    await site.until(is_applied, what="the new image")
+    await site.until_status("reports")
+    assert await asyncio.to_thread(counts) == (3, 3)
+    assert await asyncio.to_thread(changes) == before + 1, "the template, and never the count"
