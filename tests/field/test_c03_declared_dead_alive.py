@@ -11,7 +11,8 @@ import pytest
 
 from awa import JobState, UniqueConflict
 from support.fleet.tasks import QUEUE, Blocking, Task
-from support.waiting import eventually
+from support.sizes import sized
+from support.waiting import eventually, passed
 
 
 async def test_the_end_of_a_suspended_worker_is_refused_after_another_one_has_finished(fleet):
@@ -23,6 +24,7 @@ async def test_the_end_of_a_suspended_worker_is_refused_after_another_one_has_fi
     fleet.open_gate()  # whoever runs from now on ends at once
     second = await fleet.embedded("w2")
     await fleet.quiet()
+    await passed(sized(0, 30))
     await fleet.client.pause_queue(QUEUE)
     holder = await fleet.client.insert(Blocking("a"), queue=QUEUE, unique_opts=unique)
     first.thaw()
