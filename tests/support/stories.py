@@ -1,5 +1,6 @@
 """Queues with real workers on the cluster: their images, and what is asked about them."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -113,3 +114,34 @@ def template_image(site: Site, name: str = "mail") -> str:
     found = site.get("deployment", f"{name}-worker")
     image: str = found["spec"]["template"]["spec"]["containers"][0]["image"]
     return image
+
+
+async def until_migration_pod(site: Site, other_than: str = "") -> str:
+    """Wait for a pod of a migration; return its name."""
+
+    def found() -> str | None:
+        return next(
+            (
+                one["metadata"]["name"]
+                for one in site.list("pods", JOBS)
+                if one["status"].get("phase") == "Running"
+                and one["metadata"]["name"] != other_than
+                and "deletionTimestamp" not in one["metadata"]
+            ),
+            None,
+        )
+
+    name: str = await site.until(found, LIMIT, "a migration runs")
+    return name
+
+
+def evict(site: Site, pod: str) -> None:
+    """Evict a pod as the drain of a node does."""
+    namespace = site.namespace.name
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": namespace},
+    }
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction"
+    site.namespace.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))

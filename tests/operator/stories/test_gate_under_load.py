@@ -1,7 +1,6 @@
 """The gate under load: whatever a migration does, the old workers stay and finish jobs."""
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -13,14 +12,18 @@ import awa
 from awa_migrations.schema_name import SchemaName
 from cluster.databases import KubeDatabase
 from support.holding import has_ended
+from support.migrating import header
 from support.operating import Site
 from support.postgres import Connect
 from support.stories import (
-    JOBS,
     LIMIT,
     WORKERS,
+    Apply,
+    MakeImage,
+    evict,
     pods,
     template_image,
+    until_migration_pod,
     until_ready,
     until_reason,
 )
@@ -58,6 +61,32 @@ async def note(job: awa.Job[Note]) -> None:
     finally:
         await session.close()
     job.set_output({"version": VERSION})
+"""
+
+LATER = """
+import shutil
+import sys
+from pathlib import Path
+
+import awa_migrations
+from awa_migrations.__main__ import main
+
+folder = Path("/tmp/sql")
+shutil.copytree(Path(awa_migrations.__path__[0]) / "sql", folder)
+number = awa_migrations.packaged_catalog().latest + 1
+(folder / f"{number:04d}_note.sql").write_text(sys.argv[1])
+sys.exit(main(sys.argv[2:], catalog=lambda: awa_migrations.Catalog.read(folder)))
+"""
+"""The migrations of a later release: ours and one more file."""
+
+FILE = f"{header()}alter table {{schema}}.ready_entries add column note text;\n"
+"""It locks a table that every job is written to."""
+
+IS_APPLIED = """
+    select exists (
+        select from pg_attribute
+         where attrelid = 'awa.ready_entries'::regclass and attname = 'note'
+    )
 """
 
 
@@ -102,6 +131,37 @@ class Traffic:
         return found
 
 
+@dataclass
+class Workers:
+    """Two pods of the first version, and traffic: what a migration must not disturb."""
+
+    site: Site
+    images: tuple[str, str]
+    before: dict[str, str]
+    traffic: Traffic
+    flowing: asyncio.Task[None]
+
+    async def go_on(self) -> None:
+        """Prove that they are still the same, and work."""
+        assert not self.flowing.done(), self.flowing.result()
+        await self.traffic.until_more("the old workers go on")
+        assert template_image(self.site) == self.images[0]
+        assert pods(self.site) == self.before
+
+    async def until_followed(self) -> None:
+        """Wait until those of the second version work alone; each job has run once."""
+        await until_ready(self.site, "mail")
+        assert template_image(self.site) == self.images[1]
+        assert set(pods(self.site)).isdisjoint(self.before)
+        await until_gone(self.site, self.before)
+        await self.traffic.until_more("the new workers work")
+        self.traffic.is_over = True
+        await self.flowing
+        versions = await each_ran_once(self.traffic)
+        assert versions[self.traffic.ids[0]] == 1
+        assert versions[self.traffic.ids[-1]] == 2
+
+
 @pytest.fixture
 async def session(kube_database: KubeDatabase, connect: Connect) -> asyncpg.Connection:
     made = await connect(kube_database.dsn)
@@ -115,30 +175,36 @@ async def client(kube_database: KubeDatabase) -> AsyncIterator[awa.AsyncClient]:
         yield made
 
 
-async def test_whatever_a_migration_does_the_old_workers_finish_jobs(
-    site: Site, image, apply, kube_database, session, client, connect
-):
+@pytest.fixture
+async def workers(
+    site: Site,
+    image: MakeImage,
+    apply: Apply,
+    session: asyncpg.Connection,
+    client: awa.AsyncClient,
+) -> Workers:
+    """The workers, at it."""
     first, second = (image(version, HANDLERS, "gate") for version in (1, 2))
     await site.start().until_leads()
     apply(worker={"image": first}, replicas=2)
     await until_ready(site, "mail")
-    before = pods(site)
     traffic = Traffic(client, session)
     flowing = asyncio.create_task(traffic.flow())
+    made = Workers(site, (first, second), pods(site), traffic, flowing)
+    await made.go_on()
+    return made
 
-    async def go_on() -> None:
-        assert not flowing.done(), flowing.result()
-        await traffic.until_more("the old workers go on")
-        assert template_image(site) == first
-        assert pods(site) == before
 
-    await go_on()
+async def test_whatever_a_migration_does_the_old_workers_finish_jobs(
+    site: Site, apply, workers, kube_database, connect
+):
+    second = workers.images[1]
 
     # It fails.
     fails = {"command": ["python", "-c", "raise SystemExit('no')"], "permanentExitCodes": [1]}
     apply(worker={"image": second}, replicas=2, migration=fails)
     await until_reason(site, "Stalled", "MigrationFailed")
-    await go_on()
+    await workers.go_on()
 
     # It hangs, and is evicted meanwhile; then somebody loses patience.
     hangs = {"command": ["sh", "-c", "trap 'exit 75' TERM; sleep 3600 & wait"], "maxAttempts": 1}
@@ -146,32 +212,43 @@ async def test_whatever_a_migration_does_the_old_workers_finish_jobs(
     pod = await until_migration_pod(site)
     evict(site, pod)
     await until_migration_pod(site, other_than=pod)
-    await go_on()
+    await workers.go_on()
     apply(worker={"image": second}, replicas=2, migration={**hangs, "activeDeadlineSeconds": 30})
     await until_reason(site, "Stalled", "AttemptsExhausted")
-    await go_on()
+    await workers.go_on()
 
-    # A lock holds it off.
+    # Another migrator holds it off.
     holder = await connect(kube_database.dsn)
     await holder.execute(f"select pg_advisory_lock({SchemaName('second').lock_key})")
     up = ["python", "-m", "awa_migrations", "up", "--schema", "second"]
     held = {"command": [*up, "--other-migrator-timeout", "2"]}
     apply(worker={"image": second}, replicas=2, migration=held)
     await until_reason(site, "SchemaMigrated", "LockTimeout")
-    await go_on()
+    await workers.go_on()
 
     # It succeeds: only now the new ones come.
     await holder.close()
-    await until_ready(site, "mail")
-    assert template_image(site) == second
-    assert set(pods(site)).isdisjoint(before)
-    await until_gone(site, before)
-    await traffic.until_more("the new workers work")
-    traffic.is_over = True
-    await flowing
-    versions = await each_ran_once(traffic)
-    assert versions[traffic.ids[0]] == 1
-    assert versions[traffic.ids[-1]] == 2
+    await workers.until_followed()
+
+
+async def test_a_reader_in_the_way_of_a_migration_stops_no_worker_and_it_succeeds_when_he_is_gone(
+    site: Site, apply, workers, kube_database, connect
+):
+    reader = await connect(kube_database.dsn, server_settings={"application_name": "night dump"})
+    await reader.execute("begin; select from awa.ready_entries limit 1")
+    command = ["python", "-c", LATER, FILE, "up", "--lock-timeout=1", "--lock-attempts=8"]
+    apply(worker={"image": workers.images[1]}, replicas=2, migration={"command": command})
+    await until_migration_pod(site)
+    await workers.go_on()
+    said = await until_reason(site, "SchemaMigrated", "LockTimeout")
+    assert "ended with exit code 75" in said["message"]
+    assert "night dump" in said["message"]
+    await workers.go_on()
+    assert await reader.fetchval(IS_APPLIED) is False
+
+    await reader.execute("rollback")
+    await workers.until_followed()
+    assert await reader.fetchval(IS_APPLIED)
 
 
 async def until_gone(site: Site, before: dict[str, str]) -> None:
@@ -197,34 +274,3 @@ async def each_ran_once(traffic: Traffic) -> dict[int, int]:
         job = await has_ended(traffic.client, number)
         assert job.output == {"version": versions[number]}
     return versions
-
-
-async def until_migration_pod(site: Site, other_than: str = "") -> str:
-    """Wait for a pod of a migration; return its name."""
-
-    def found() -> str | None:
-        return next(
-            (
-                one["metadata"]["name"]
-                for one in site.list("pods", JOBS)
-                if one["status"].get("phase") == "Running"
-                and one["metadata"]["name"] != other_than
-                and "deletionTimestamp" not in one["metadata"]
-            ),
-            None,
-        )
-
-    name: str = await site.until(found, LIMIT, "a migration runs")
-    return name
-
-
-def evict(site: Site, pod: str) -> None:
-    """Evict a pod as the drain of a node does."""
-    namespace = site.namespace.name
-    body = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": pod, "namespace": namespace},
-    }
-    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction"
-    site.namespace.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
