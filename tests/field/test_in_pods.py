@@ -1,8 +1,9 @@
-"""C02, C03, C04 and C16 where pods are concerned: real workers on the cluster."""
+"""C02, C03, C04, C16 and C31 where pods are concerned: real workers on the cluster."""
 
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -12,15 +13,18 @@ import pytest
 import awa
 from cluster.faults import processes_of
 from support.definitions import queue_definition
-from support.holding import HOLD, has_ended, until_started_is_known
-from support.operating import site, took
-from support.stories import WORKERS, apply, apply_with, image, until_ready
+from support.holding import HOLD, Call, has_ended, until_started_is_known
+from support.operating import Site, site, took
+from support.stories import LIMIT, WORKERS, apply, apply_with, image, until_ready
+from support.waiting import eventually
 
 __all__ = ["apply", "image", "queue_definition", "site"]
 
 pytestmark = [pytest.mark.timeout(420), pytest.mark.kubernetes]
 
 MANY = 20
+REPLICAS, ROOM = 4, 9
+"""A pod needs one connection, and would take three and those of its pool if there were room."""
 QUICK = {
     "AWA_HEARTBEAT_INTERVAL_SECONDS": "0.5",
     "AWA_HEARTBEAT_STALENESS_SECONDS": "5",
@@ -61,8 +65,7 @@ async def test_c02_handlers_that_end_while_the_database_is_away_are_published_on
         for call in calls:
             assert (await has_ended(client, call.job)).output == {"pod": call.pod}
     assert board.calls == calls
-    (pod,) = site.list("pods", WORKERS)
-    assert [one["restartCount"] for one in pod["status"]["containerStatuses"]] == [0]
+    assert restarts(site) == [0]
 
 
 async def test_c03_a_pod_that_was_suspended_cannot_end_what_another_has_done(
@@ -141,3 +144,61 @@ async def test_c16_handlers_that_do_not_stop_end_with_their_pod_and_start_after_
     assert all(call.began > gone[call.job] for call in new)
     states = {(await pod_client.get_job(call.job)).state for call in new}
     assert states == {awa.JobState.Running}
+
+
+async def test_c31_pods_without_room_for_all_their_connections_work_also_after_a_restart(
+    site, image, board, own_server
+):
+    database = own_server(site.cluster)
+    server = database.database.server
+    with server.admin() as admin:
+        admin.execute(f"alter system set max_connections = {ROOM}")
+    await asyncio.to_thread(server.restart)
+    await site.start().until_leads()
+    site.namespace.apply(database.secret("db"))
+    worker = {"image": image(1, HOLD, "hold"), "concurrency": 1, "env": board.environment}
+    apply_with(site, worker=worker, replicas=REPLICAS)
+    await until_ready(site, "mail")
+    async with awa.AsyncClient(database.dsn, 1) as client:
+        before = await each_works(client, board)
+        await asyncio.to_thread(server.restart)
+        after = await each_works(client, board)
+    assert {call.pod for call in after} == {call.pod for call in before}
+    await until_ready(site, "mail")
+    assert restarts(site) == [0] * REPLICAS
+
+
+async def each_works(client, board) -> list[Call]:
+    """Have each of the pods run a job, all at the same time; return what they ran."""
+    known, jobs = len(board.calls), []
+
+    async def are_enqueued() -> bool:
+        with suppress(awa.DatabaseUnreachable):
+            jobs.extend(await client.insert_many([{}] * REPLICAS, kind="hold", queue="mail"))
+        return bool(jobs)
+
+    await eventually(are_enqueued, LIMIT, what="there is room to enqueue")
+    calls: list[Call] = (await board.until(known + REPLICAS))[known:]
+    assert len({call.pod for call in calls}) == REPLICAS
+    for call in calls:
+        call.release()
+
+    async def are_done() -> bool:
+        with suppress(awa.DatabaseUnreachable):
+            found = [await client.get_job(job.id) for job in jobs]
+            return all(job.state is awa.JobState.Completed for job in found)
+        return False
+
+    await eventually(are_done, LIMIT, what="all are done")
+    assert sorted(call.job for call in calls) == [job.id for job in jobs]
+    assert len(board.calls) == known + REPLICAS
+    return calls
+
+
+def restarts(site: Site) -> list[int]:
+    """Return how often each container of a worker was started again."""
+    return [
+        one["restartCount"]
+        for pod in site.list("pods", WORKERS)
+        for one in pod["status"]["containerStatuses"]
+    ]
