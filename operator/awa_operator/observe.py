@@ -5,6 +5,7 @@ waits for a database.
 """
 
 import contextvars
+import math
 import random
 import time
 from collections.abc import Callable
@@ -58,6 +59,10 @@ class QueueMemory:
     applied_generation: int | None = None
     rolling_since: datetime | None = None
     resync_at: float = 0.0
+    reported_at: float = -math.inf
+    """When the status was written last, of the monotonic clock."""
+    counts_due: timedelta | None = None
+    """After what time counts are to be written that were held back."""
     lost_pods: dict[str, str] = field(default_factory=dict)
     """uid of each pod that was asked for and is gone, and why."""
 

@@ -2,11 +2,12 @@
 
 import logging
 import secrets
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
-from awa.manifest import Queue
+from awa.manifest import Queue, QueueStatus
 from awa.scaling.signals import Signals
 from awa_operator import logs
 from awa_operator.actions import CreateJob, Plan
@@ -22,13 +23,15 @@ from awa_operator.observed import Observed
 from awa_operator.plan import plan_queue
 from awa_operator.plan.events import ROLLOUT_COMPLETED
 from awa_operator.plan.status import invalid_status
-from awa_operator.report import Reporter
+from awa_operator.report import Reporter, only_counts_differ
 
 log = logging.getLogger(__name__)
 
 ROUNDS = 4
 """Plans of one pass: what an action finds out leads to another plan at once."""
 SOON = timedelta(milliseconds=50)
+COUNTS_TOGETHER = timedelta(seconds=5)
+"""How long after a write of a status counts that change alone are held back."""
 
 
 class Reconciler:
@@ -106,11 +109,21 @@ class Reconciler:
         if self._observer.remembers(entry.key, memory):
             self._note(entry, observed, plan, memory)
         with self._timed("report"):
-            await self._reporter.report(entry, plan.status)
+            await self._report(entry, plan.status, memory)
             if plan.events:
                 # The one that says what was written, whose version names the events.
                 await self._herald.emit(self._cache.queue(entry.key) or entry, plan.events)
         return plan
+
+    async def _report(self, entry: QueueEntry, status: QueueStatus, memory: QueueMemory) -> None:
+        """Write the status; counts that differ alone wait, so that a rollout's go together."""
+        left = memory.reported_at + COUNTS_TOGETHER.total_seconds() - time.monotonic()
+        if left > 0 and only_counts_differ(entry.status, status):
+            memory.counts_due = timedelta(seconds=left)
+            return
+        memory.counts_due = None
+        if await self._reporter.report(entry, status):
+            memory.reported_at = time.monotonic()
 
     def _timed(self, stage: str) -> AbstractContextManager[object]:
         return self._metrics.reconcile_stage.labels(stage).time()
@@ -126,6 +139,7 @@ class Reconciler:
             self._observer.resync_wait(entry.key, self._resync),
             plan.requeue_after,
             self._observer.secret_retry(entry),
+            self._observer.memory(entry.key).counts_due,
         ]
         return min(wait for wait in waits if wait is not None)
 

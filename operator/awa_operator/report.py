@@ -13,6 +13,7 @@ from awa_operator.resources import QUEUES
 log = logging.getLogger(__name__)
 
 _OURS = frozenset(ConditionType)
+_COUNTS = ("replicas", "ready_replicas", "updated_replicas")
 
 
 def plain(status: QueueStatus) -> dict[str, Any]:
@@ -26,6 +27,12 @@ def says_the_same(before: QueueStatus, after: QueueStatus) -> bool:
     Conditions of others, which stay in a status that we write, say nothing.
     """
     return _undated(before) == _undated(after)
+
+
+def only_counts_differ(before: QueueStatus, after: QueueStatus) -> bool:
+    """Tell whether two statuses differ in nothing but how many pods there are."""
+    same = {name: getattr(before, name) for name in _COUNTS}
+    return says_the_same(before, after.model_copy(update=same))
 
 
 def _undated(status: QueueStatus) -> dict[str, Any]:

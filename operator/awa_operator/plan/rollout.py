@@ -21,7 +21,7 @@ from awa_operator.actions import (
 from awa_operator.conditions import Reason
 from awa_operator.identity import canonical_json, template_hash
 from awa_operator.names import worker_name
-from awa_operator.observed import DeploymentView, Observed
+from awa_operator.observed import DeploymentView, Observed, PodTrouble
 from awa_operator.plan import group
 from awa_operator.plan.gate import Migration
 from awa_operator.plan.step import Step
@@ -231,9 +231,12 @@ def _progress(live: DeploymentView, template: Template) -> Step:
         words = f"The new pods did not become available in time. {_trouble(live)}"
         return Step(stalled=_wait(Reason.ROLLOUT_STALLED, words.strip()))
     if not is_rolled_out(live):
-        # As it was said when the template was applied, so that nothing is written again for it.
-        words = f"{_rolling_words(live.image)}. {_trouble(live)}"
-        return Step(progressing=_wait(Reason.ROLLING_OUT, words.removesuffix(". ")))
+        # As it was said when the template was applied, so that nothing is written again for it;
+        # that new pods are not ready at first goes without saying.
+        problem, words = live.pod_problem, _rolling_words(live.image)
+        if problem is not None and problem.reason is not PodTrouble.NOT_READY:
+            words = f"{words}. {_trouble(live)}"
+        return Step(progressing=_wait(Reason.ROLLING_OUT, words))
     return Step()
 
 

@@ -16,7 +16,7 @@ from awa_operator.conditions import (
     safe_message,
     said_before,
 )
-from awa_operator.observed import Observed
+from awa_operator.observed import Observed, PodTrouble
 from awa_operator.plan import group
 from awa_operator.plan.budget import budget_warning
 from awa_operator.plan.gate import Migration
@@ -132,7 +132,7 @@ def workers_statement(observed: Observed, parts: Parts) -> Statement:
     if live.is_available and live.available > 0:
         return Statement(kind, True, Reason.AVAILABLE, "Enough workers are available")
     problem = live.pod_problem
-    if problem is None:
+    if problem is None or problem.reason is PodTrouble.NOT_READY:
         return _too_few()
     return Statement(kind, False, problem.reason, problem.message)
 

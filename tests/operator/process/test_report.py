@@ -1,7 +1,7 @@
 """Whether two statuses say the same."""
 
 from awa.manifest.status import Condition, QueueStatus
-from awa_operator.report import plain, says_the_same
+from awa_operator.report import only_counts_differ, plain, says_the_same
 
 
 def status(time: str = "2026-01-01T00:00:00Z", **changes: object) -> QueueStatus:
@@ -31,3 +31,11 @@ def test_a_condition_of_somebody_else_makes_no_difference():
 
 def test_what_is_not_set_is_not_written():
     assert plain(QueueStatus(replicas=0)) == {"replicas": 0, "conditions": []}
+
+
+def test_counts_alone_can_wait_and_nothing_else_can():
+    counts = {"replicas": 3, "ready_replicas": 2, "updated_replicas": 1}
+    assert only_counts_differ(status(), status().model_copy(update=counts))
+    for changes in ({"desired_replicas": 3}, {"image": "app:2"}, {"conditions": ()}):
+        after = status().model_copy(update={**counts, **changes})
+        assert not only_counts_differ(status(), after), changes
