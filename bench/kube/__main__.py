@@ -1,9 +1,9 @@
 """`python -m bench.kube`: the operator's own levels on a real API server.
 
 It runs as a local process with the chart's rights, so that its memory and processor time are seen.
-No pods of workers become ready: there is no image. Times between requests are those of the API
-server's audit log. One JSON line for each figure, then a table with the levels that were aimed at:
-good, and best.
+Only the pods of `rollouts` become ready; the others have no image. Times between requests are those
+of the API server's audit log. One JSON line for each figure, then a table with the levels that were
+aimed at: good, and best.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from bench.kube.faults import (
 )
 from bench.kube.figures import Figure, table
 from bench.kube.flow import changes, failover, grow, jobs, steady
+from bench.kube.rollouts import rollouts
 from bench.kube.scaling import sessions, wake_and_scale_up
 from bench.kube.stage import Stage, stage
 
@@ -75,6 +76,7 @@ async def _measure(made: Stage, args: argparse.Namespace) -> AsyncIterator[Figur
         sessions,
         partial(changes, count=there, rate=args.rate),
         jobs,
+        rollouts,
         wake_and_scale_up,
         partial(database_away, length=args.away),
         partial(churn, operator=operator, count=there, rate=args.rate, wanted=args.churn),

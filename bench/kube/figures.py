@@ -18,10 +18,10 @@ class Figure:
     @property
     def verdict(self) -> str:
         """Which level it reaches."""
-        if self.good is None:
-            return ""
         if self.best is not None and self.value <= self.best:
             return "best"
+        if self.good is None:
+            return "" if self.best is None else "missed"
         return "good" if self.value <= self.good else "missed"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,24 +14,32 @@ from typing import Any
 
 from awa_operator.kube import Kube, find_access
 from awa_operator.resources import QUEUES
+from cluster.databases import KubeDatabase, settings_for, start_for_pods
 from cluster.handle import Cluster, Namespace
 from cluster.source import Owner, newest, prepare
-from support.operating import ROOT, Site, grant, queue_manifest
-from support.postgres import FAST_SETTINGS, Server
+from support.definitions import install_definition
+from support.operating import Site, grant, queue_manifest
+from support.postgres import Server
 from support.run import Run
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A namespace in which operators are started, and a server of PostgreSQL."""
+    """A namespace in which operators are started, and a server of PostgreSQL that pods reach."""
 
     site: Site
     server: Server
+    password: str
 
     @property
     def dsn(self) -> str:
         """The address of a database."""
         return self.server.dsn()
+
+    def for_pods(self) -> KubeDatabase:
+        """Make a database that pods reach."""
+        host = self.site.cluster.host_address
+        return KubeDatabase(self.server.create_database(), host, self.password)
 
     def secret(self, name: str, dsn: str) -> None:
         """Put an address into a Secret."""
@@ -84,17 +93,16 @@ def stage(binaries: Path) -> Iterator[Stage]:
     prepare(newest())
     run = Run.begin()
     owner = Owner(run.folder, run.folder / "alive", newest())
-    server = Server(run.folder / "postgres", binaries, FAST_SETTINGS)
+    server, password = None, secrets.token_hex(8)
     try:
         cluster = Cluster(owner.begin(), run.folder / "kube-home")
-        server.create()
-        server.start()
-        cluster.kubectl("apply", "--server-side", "-f", ROOT / "crds" / "queue.yaml")
-        crd = "customresourcedefinition/queues.awa.dev"
-        cluster.kubectl("wait", crd, "--for=condition=Established", "--timeout=60s")
-        yield Stage(new_site(cluster, "bench", run.folder), server)
+        server = Server(run.folder / "postgres", binaries, settings_for(cluster))
+        start_for_pods(run, server, password)
+        install_definition(cluster)
+        yield Stage(new_site(cluster, "bench", run.folder), server, password)
     finally:
-        server.stop()
+        if server is not None:
+            server.stop()
         left = owner.end()
         run.end()
         if left:
