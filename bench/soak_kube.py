@@ -30,10 +30,12 @@ def main() -> int:
     line.add_argument("--minutes", type=float, default=10)
     line.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     line.add_argument("--rest", type=float, default=10, help="seconds between faults, on average")
+    line.add_argument("--only", default="", help="kinds of faults, with commas between")
     line.add_argument("--folder", type=Path, help="keeps objects and the operator's log")
     line.add_argument("--kubernetes", default=newest(), metavar="MINOR")
     options = line.parse_args()
-    plan = Plan(options.seed, options.minutes * 60, options.rest, options.folder)
+    only = tuple(filter(None, options.only.split(",")))
+    plan = Plan(options.seed, options.minutes * 60, options.rest, options.folder, only)
     if plan.folder is not None:
         plan.folder.mkdir(parents=True, exist_ok=True)
     screen = Screen()

@@ -13,16 +13,8 @@ from typing import Any
 import awa
 from awa_operator import labels
 from cluster.demo.stage import OPERATOR_NAMESPACE, Stage
-from support.kube_soak.scene import (
-    FAULTS,
-    IMAGES,
-    OPERATOR,
-    QUEUE,
-    Fault,
-    Scene,
-    noted,
-    restarts_of,
-)
+from support.kube_soak.faults import FAULTS, Fault, noted
+from support.kube_soak.scene import IMAGES, OPERATOR, QUEUE, Scene, restarts_of
 from support.kube_soak.tally import HANDLERS, Tally
 from support.kube_soak.verdict import Ended, Noted, Verdict, judge
 from support.waiting import eventually
@@ -44,6 +36,8 @@ class Plan:
     rest_seconds: float = 10.0
     folder: Path | None = None
     """Where to leave what the cluster has at the end."""
+    only: tuple[str, ...] = ()
+    """Kinds of faults to keep to; all if empty."""
 
 
 @dataclass
@@ -63,20 +57,20 @@ async def soak(stage: Stage, plan: Plan, say: Say) -> Report:
     """Run one; the stage is of nobody else."""
     chance = random.Random(plan.seed)  # noqa: S311 - chance, not secrets
     tally = await Tally().open(stage.namespace.cluster.host_address)
-    scene = Scene(stage, chance, _images(stage), tally.address)
+    scene = Scene(stage, chance, _images(stage), tally)
     stage.namespace.apply(stage.database.secret("db"))
     await scene.apply()
     await scene.until_ready()
     say("the Queue is ready, jobs flow")
     try:
         async with awa.AsyncClient(stage.database.dsn) as client:
-            flow = Flow(client, tally, chance)
+            flow = Flow(client, scene)
             flowing = asyncio.create_task(flow.run())
-            faults, stuck = await _suffer(scene, plan, tally, say)
+            faults, stuck = await _suffer(scene, plan, say)
             flow.is_over = True
             await flowing
-            unready = await _settle(scene, flow, tally)
-            facts = await _note(scene, client, flow, tally, stuck, unready)
+            unready = await _settle(scene, flow)
+            facts = await _note(scene, client, flow, stuck, unready)
             if plan.folder is not None:
                 await _keep(scene, plan.folder)
     finally:
@@ -87,38 +81,42 @@ async def soak(stage: Stage, plan: Plan, say: Say) -> Report:
 class Flow:
     """Jobs that come in all the time, so that some are always in hand."""
 
-    def __init__(self, client: awa.AsyncClient, tally: Tally, chance: random.Random) -> None:
+    def __init__(self, client: awa.AsyncClient, scene: Scene) -> None:
         self._client = client
-        self._tally = tally
-        self._chance = random.Random(chance.random())  # noqa: S311
+        self._scene = scene
+        self._chance = random.Random(scene.chance.random())  # noqa: S311
         self.sure: list[int] = []
         self.is_over = False
 
     async def run(self) -> None:
         """Enqueue until it is over. An insert without an answer may have been made all the same."""
         while not self.is_over:
-            if len(self.sure) - len(self._tally.ended.intersection(self.sure)) >= IN_HAND:
+            if len(self.sure) - len(self._scene.tally.ended.intersection(self.sure)) >= IN_HAND:
                 await asyncio.sleep(0.05)
                 continue
-            seconds = self._chance.choice((0.01, 0.05, 0.2, 2.0))
+            args = {"seconds": self._chance.choice((0.01, 0.05, 0.2, 2.0))}
+            if mebibytes := self._scene.mebibytes:
+                args["mebibytes"] = mebibytes
             try:
-                job = await self._client.insert({"seconds": seconds}, kind="note", queue=QUEUE)
+                job = await self._client.insert(args, kind="note", queue=QUEUE)
             except (awa.AwaError, OSError):
                 await asyncio.sleep(0.2)
                 continue
             self.sure.append(job.id)
+            if mebibytes:
+                self._scene.large.append(job.id)
+                self._scene.mebibytes = 0
 
 
-async def _suffer(
-    scene: Scene, plan: Plan, tally: Tally, say: Say
-) -> tuple[list[Fault], list[str]]:
+async def _suffer(scene: Scene, plan: Plan, say: Say) -> tuple[list[Fault], list[str]]:
     """Let faults happen, each after jobs have begun again since the one before."""
+    tally = scene.tally
     loop = asyncio.get_running_loop()
     until, faults, stuck = loop.time() + plan.seconds, list[Fault](), list[str]()
     kinds: list[str] = []
     while loop.time() < until:
         if not kinds:
-            kinds = list(FAULTS)
+            kinds = list(plan.only or FAULTS)
             scene.chance.shuffle(kinds)
         kind = kinds.pop()
         async with noted(faults, kind) as fault:
@@ -139,11 +137,11 @@ async def _suffer(
     return faults, stuck
 
 
-async def _settle(scene: Scene, flow: Flow, tally: Tally) -> str:
+async def _settle(scene: Scene, flow: Flow) -> str:
     """Wait until everything has ended; return why the Queue is not ready, if it is not."""
 
     def all_ended() -> bool:
-        return tally.ended.issuperset(flow.sure)
+        return scene.tally.ended.issuperset(flow.sure)
 
     try:
         await eventually(all_ended, END_LIMIT, what="every job has ended")
@@ -154,7 +152,7 @@ async def _settle(scene: Scene, flow: Flow, tally: Tally) -> str:
 
 
 async def _note(
-    scene: Scene, client: awa.AsyncClient, flow: Flow, tally: Tally, stuck: list[str], unready: str
+    scene: Scene, client: awa.AsyncClient, flow: Flow, stuck: list[str], unready: str
 ) -> Noted:
     async def is_at_rest() -> bool:
         (counts,) = await client.queue_counts(QUEUE)
@@ -162,13 +160,13 @@ async def _note(
 
     await eventually(is_at_rest, END_LIMIT, what="nothing runs or waits")
     (counts,) = await client.queue_counts(QUEUE)
-    known = sorted({*flow.sure, *(run.job for run in tally.runs)})
+    known = sorted({*flow.sure, *(run.job for run in scene.tally.runs)})
     jobs = {number: await _ended(client, number) for number in known}
     made = (await scene.patiently(lambda: scene.stage.namespace.get("jobs", "-l", JOBS)))["items"]
     there = sum(restarts_of(pod) for pod in await scene.operators())
     return Noted(
         sure=tuple(flow.sure),
-        runs=tuple(tally.runs),
+        runs=tuple(scene.tally.runs),
         jobs={number: job for number, job in jobs.items() if job is not None},
         counts={state: getattr(counts, state) for state in ("completed", "failed", "cancelled")},
         migrations=_successes(made),

@@ -18,6 +18,7 @@ POD = os.environ["AWA_POD_NAME"]
 @dataclass
 class Note:
     seconds: float
+    mebibytes: int = 0
 
 
 async def tell(word, job):
@@ -34,6 +35,9 @@ async def tell(word, job):
 @client.task(Note, queue="mail")
 async def note(job: awa.Job[Note]) -> None:
     await tell("began", job)
+    if job.attempt == 1:
+        large = b"-" * (job.args.mebibytes * 1024**2)
+        del large
     await asyncio.sleep(job.args.seconds)
     job.set_output({"pod": POD, "attempt": job.attempt, "version": VERSION})
     await tell("ended", job)
