@@ -11,7 +11,7 @@ from support.soak.course import Course, judge_course
 from support.soak.stage import CALLS
 from support.soak.stories import COMMITTED, ROLLED_BACK, UNKNOWN, Run, Story
 from support.soak.verdict import Evidence, judge
-from support.soak.watch import Happened, Life, Pause
+from support.soak.watch import Happened, Life, Memory, Pause
 
 LEFT = ("scheduled", "available", "running", "retryable", "waiting_external")
 PRUNED = ("pruned", *(f"pruned-{number}" for number in range(40)))
@@ -258,10 +258,12 @@ WELL = Course(
     lives=[Life(1, "worker 0", 0, 100), Life(2, "worker 1", 20, 60), Life(3, "worker 2", 30, 100)],
     begins={1: BUSY, 3: [35.0, 90.0]},
     counts=TALLIED,
+    growth=19.0,
 )
 GOES_ON = "work goes on by itself after every fault"
 EACH_GOES_ON = "every process that lives on works on by itself after every fault"
 EFFECT = "every kind of fault was done and took effect"
+STEADY = "the memory of a worker that lives on stays the same"
 STOPS = "every process stops when it is asked to"
 UNKNOWN_KINDS = "jobs of unknown kinds were handed back, and holes were left and moved"
 
@@ -284,6 +286,7 @@ def test_nothing_is_broken_when_all_went_well():
         ({"begins": {1: BUSY}}, EACH_GOES_ON),
         ({"left_out": {"fill_disk": "no disk"}}, EFFECT),
         ({"followed": [replace(PAUSE, fault=SMALL)]}, EFFECT),
+        ({"growth": 20.0}, STEADY),
         ({"counts": {**TALLIED, "work did not stop": 1}}, STOPS),
         *(({"counts": {**TALLIED, name: 0}}, UNKNOWN_KINDS) for name in CALLS.values()),
     ],
@@ -297,6 +300,12 @@ def test_only_what_could_be_judged_is_counted():
     assert (by_text[GOES_ON].checked, by_text[GOES_ON].of) == (1, 2)
     by_text = {p.text: p for p in judge_course(replace(WELL, begins={1: [20.0], 3: [35.0]}))}
     assert (by_text[EACH_GOES_ON].checked, by_text[EACH_GOES_ON].of) == (0, 2)
+
+
+def test_growth_is_counted_from_when_a_worker_is_warm():
+    warm = [10.0, 20, 40, 60, 60, 60, *[60] * 21, 70, 70, 90]
+    assert Memory({"steady worker": warm}).growth() == 10
+    assert Memory({"steady worker": warm[:29]}).growth() is None
 
 
 def test_each_promise_has_been_broken_by_some_evidence_here():

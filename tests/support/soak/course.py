@@ -13,6 +13,7 @@ BACK_LIMIT_SECONDS = 60.0
 """So long after a fault is over jobs must begin again, with nobody's help."""
 PLENTY = 3000
 """When all begin so many jobs in that time, there was work for each process, and time for it."""
+GROWTH_LIMIT_MEBIBYTES = 20.0
 DID_NOT_STOP = "did not stop"
 
 
@@ -20,7 +21,8 @@ DID_NOT_STOP = "did not stop"
 class Course:
     """How a soak went: what followed each fault, who lived, and what was counted meanwhile.
 
-    `begins` are the times at which each process began jobs, in order.
+    `begins` are the times at which each process began jobs, in order, `growth` the MiB by which
+    the memory of the steady worker grew, if that could be told.
     """
 
     followed: list[Pause]
@@ -31,6 +33,7 @@ class Course:
     worst_updates: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    growth: float | None = None
 
 
 def judge_course(course: Course) -> list[Promise]:
@@ -60,6 +63,10 @@ def judge_course(course: Course) -> list[Promise]:
         Promise(
             "every kind of fault was done and took effect", len(kinds),
             list(_without_effect(course, faults)),
+        ),
+        Promise(
+            "the memory of a worker that lives on stays the same", int(course.growth is not None),
+            list(_grown(course)), 1,
         ),
         Promise(
             "jobs of unknown kinds were handed back, and holes were left and moved",
@@ -112,6 +119,11 @@ def _stuck(counts: Mapping[str, int]) -> Iterator[Violation]:
     for name, count in counts.items():
         if name.endswith(DID_NOT_STOP):
             yield Violation(f"{count} times: {name}")
+
+
+def _grown(course: Course) -> Iterator[Violation]:
+    if course.growth is not None and course.growth >= GROWTH_LIMIT_MEBIBYTES:
+        yield Violation(f"it grew by {course.growth:.1f} MiB")
 
 
 def _without_effect(course: Course, faults: list[Happened]) -> Iterator[Violation]:

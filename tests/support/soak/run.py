@@ -191,7 +191,7 @@ class Soak:
         course = Course(
             followed, produced_until, len(self.stage.members), list(self.lives.found.values()),
             await asyncio.to_thread(read_begins, self.folder), self.stage.worst_updates,
-            self.stage.counts, self.left_out,
+            self.stage.counts, self.left_out, self.memory.growth(),
         )  # fmt: skip
         promises = [*judge(evidence), *judge_course(course)]
         found = verdicts(promises, self.folder, self.faults, self._begun)

@@ -15,6 +15,8 @@ import psutil
 from support.soak.stage import Stage
 
 MEMORY_EVERY_SECONDS = 5.0
+LEAST_SAMPLES = 3
+"""So many have to be in a tenth of the time."""
 LOOK_EVERY_SECONDS = 1.0
 WINDOW_SECONDS = 30.0
 """For so long after a fault a pause is put down to it, or until the next one."""
@@ -82,6 +84,17 @@ class Memory:
             name: {"start": found[0], "end": found[-1], "most": max(found)}
             for name, found in self.samples.items()
         }
+
+    def growth(self) -> float | None:
+        """Return how many MiB the steady worker has grown by since it was warm.
+
+        That is from the second tenth of the time to the last; None where that is too short.
+        """
+        found = self.samples["steady worker"]
+        tenth = len(found) // 10
+        if tenth < LEAST_SAMPLES:
+            return None
+        return statistics.median(found[-tenth:]) - statistics.median(found[tenth : 2 * tenth])
 
     def _sample(self, stage: Stage) -> None:
         others = []

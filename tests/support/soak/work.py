@@ -11,6 +11,7 @@ import orjson
 
 import awa
 from awa import logs
+from awa._runtime.allocator import return_large_blocks
 from awa._store.attempts import Flush
 from awa.outcome import Failed
 from support.soak.handlers import register
@@ -43,6 +44,7 @@ def noting(journal: TimedJournal, inner: Any) -> Any:
 
 async def work(dsn: str, folder: Path, seconds: float) -> None:
     """Work until SIGTERM."""
+    return_large_blocks()  # as `awa worker` does
     note_offset(folder)
     logs.configure(os.environ)
     stop = asyncio.Event()
