@@ -64,6 +64,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Return how many processes `-n auto` is: half as many again as processors.
+
+    Much of their time tests wait for what takes its time.
+    """
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None  # xdist reads it
+    return max(2, (os.cpu_count() or 1) * 3 // 2)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     worker_input: dict[str, str] | None = getattr(config, "workerinput", None)
