@@ -4,7 +4,9 @@ Line 4, migrations, is in tests/migrations/test_pooler.py.
 """
 
 import asyncio
+import itertools
 import logging
+import time
 from collections import Counter
 from datetime import timedelta
 
@@ -15,6 +17,7 @@ from awa import JobState
 from awa.options import JobOptions
 from support.fleet.tasks import QUEUE, Task
 from support.pooler import Pool
+from support.sizes import sized
 from support.waiting import eventually
 
 SERVER_SESSIONS = 4
@@ -168,17 +171,25 @@ async def test_an_address_to_listen_at_that_is_another_database_is_not_believed(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(sized(120, 600))
 async def test_two_workers_through_it_run_each_job_once_and_leave_no_lock_behind(
     pool, database, fleet, connect
 ):
-    rounds, size = 4, 50
+    least, size = 4, 50
     admin = await connect(database.dsn)
     await admin.fetchval("select awa.register_lane_v1($1, 2::smallint)", QUEUE)
     for name in ("v", "w"):
         await fleet.embedded(name, pool.dsn(database.name), max_workers=8)
     enqueued: list[str] = []
+
+    async def nothing_left() -> bool:
+        return await admin.fetchval(LEFT) == 0
+
     async with awa.AsyncClient(pool.dsn(database.name), 4) as producer:
-        for number in range(rounds):
+        until = time.monotonic() + sized(0, 300)
+        for number in itertools.count():
+            if number >= least and time.monotonic() > until:
+                break
             tasks = [
                 Task(f"t{number}-{at}", "fail_at_gate" if at == 0 else "nap") for at in range(size)
             ]
@@ -186,13 +197,9 @@ async def test_two_workers_through_it_run_each_job_once_and_leave_no_lock_behind
             enqueued += [task.key for task in tasks]
             fleet.open_gate()
             await fleet.quiet(seconds=60)
+            await eventually(nothing_left, what="no lock on an idle session")
     assert fleet.completions() == Counter(enqueued)
     assert fleet.ends("stale") == []
-
-    async def nothing_left() -> bool:
-        return await admin.fetchval(LEFT) == 0
-
-    await eventually(nothing_left, what="no lock on an idle session")
 
 
 async def roll_back(client: awa.AsyncClient) -> None:

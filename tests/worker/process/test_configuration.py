@@ -8,7 +8,8 @@ import pytest
 
 from awa import AsyncClient, JobState
 from support.command.command import fetch
-from support.waiting import eventually
+from support.sizes import sized
+from support.waiting import eventually, passed
 
 LONG = timedelta(seconds=30)
 
@@ -79,6 +80,7 @@ async def test_start_before_the_database_waits_and_works_once_it_is_there(
     commands = make_commands(durable_database.dsn)
     command = commands.start("work", "--processes", "2")
     await command.said("cannot work yet, trying again", times=2)
+    await passed(sized(0, 60))
     status, found = await command.json_of("/readyz")
     assert (status, found["ready"], found["postgres_connected"]) == (503, False, False)
     assert "the database did not answer" in found["reason"]
