@@ -9,7 +9,7 @@ import pytest
 
 import awa
 from cluster.databases import OwnServer
-from cluster.fixtures import MakeCluster
+from cluster.fixtures import RESTRICTED, MakeCluster
 from cluster.handle import Cluster, Namespace
 from cluster.images import Images
 from support.definitions import install_definition
@@ -32,7 +32,8 @@ def own_cluster(make_cluster: MakeCluster) -> Cluster:
 @pytest.fixture
 async def own_site(own_cluster: Cluster, tmp_path: Path) -> AsyncIterator[Site]:
     install_definition(own_cluster)
-    own_cluster.kubectl("create", "namespace", "lost")
+    metadata = {"name": "lost", "labels": RESTRICTED}
+    own_cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     async with operators(Namespace(own_cluster, "lost"), tmp_path) as site:
         yield site
 
