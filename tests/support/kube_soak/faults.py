@@ -21,35 +21,6 @@ LONG_SECONDS = 120.0
 NO_IMAGE = "registry.example/none:1"
 NO_PATH = "/never"
 
-# The API server refuses whatever the operator asks.
-REFUSED: list[dict[str, Any]] = [
-    {
-        "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration",
-        "metadata": {"name": "soak"},
-        "spec": {"type": "Limited", "limited": {
-            "nominalConcurrencyShares": 0, "borrowingLimitPercent": 0,
-            "limitResponse": {"type": "Reject"},
-        }},
-    },
-    {
-        "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema",
-        "metadata": {"name": "soak"},
-        "spec": {
-            "matchingPrecedence": 50, "priorityLevelConfiguration": {"name": "soak"},
-            "rules": [{
-                "subjects": [{
-                    "kind": "Group",
-                    "group": {"name": f"system:serviceaccounts:{OPERATOR_NAMESPACE}"},
-                }],
-                "resourceRules": [{
-                    "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"],
-                    "clusterScope": True, "namespaces": ["*"],
-                }],
-            }],
-        },
-    },
-]  # fmt: skip
-
 
 async def worker_deleted(scene: Scene) -> None:
     """A pod of a worker is deleted, as a drain of its node does."""
@@ -165,15 +136,6 @@ async def api_server_frozen(scene: Scene) -> None:
     await _be_without(scene, "kube-apiserver", Part.freeze, Part.thaw)
 
 
-async def api_server_refuses(scene: Scene) -> None:
-    """The API server answers the operator with 429, whatever it asks."""
-    cluster = scene.stage.namespace.cluster
-    await scene.patiently(partial(cluster.apply, REFUSED))
-    await scene.a_while(5, 30)
-    kinds = [f"{one['kind'].lower()}/soak" for one in reversed(REFUSED)]
-    await scene.patiently(partial(cluster.kubectl, "delete", "--ignore-not-found", *kinds))
-
-
 async def api_server_fails(scene: Scene) -> None:
     """The API server answers with 5xx: its store is killed, and away for a while."""
     await _be_without(scene, "etcd")
@@ -244,7 +206,6 @@ FAULTS: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "operator lost": operator_lost,
     "API server killed": api_server_killed,
     "API server frozen": api_server_frozen,
-    "API server refuses": api_server_refuses,
     "API server fails": api_server_fails,
     "kubelet killed": kubelet_killed,
     "database killed": database_killed,
