@@ -37,7 +37,7 @@ async def test_a_thousand_unknown_jobs_wait_unharmed_and_start_with_the_worker_t
 
     await engine.admin.execute("update awa.deferred_jobs set run_at = run_at + interval '1 hour'")
     await fleet.embedded("new", kind="v2", max_workers=100)
-    await eventually(lambda: len(fleet.completions()) == 2 * COUNT, timedelta(seconds=20))
+    await eventually(lambda: len(fleet.completions()) == 2 * COUNT, timedelta(seconds=10))
     assert set(Counter((run.worker, run.attempt) for run in fleet.runs())) == {
         ("old", 1), ("new", 1)
     }  # fmt: skip

@@ -209,8 +209,10 @@ class Listener(Service):
             own = await session.fetchrow(self._database.sql["own_backend"])
             self._backend = None if own is None else tuple(own)
             # A process that is suspended reads nothing, and the server would wait for it in the
-            # middle of a transaction that keeps vacuum out, for ever.
-            limit = str(int(min(self._patience.total_seconds(), PEER_SECONDS) * 1000))
+            # middle of a transaction that keeps vacuum out, for ever. Half the time after which
+            # the process counts as dead, as the system looks at growing intervals: up to twice.
+            seconds = min(self._patience.total_seconds() / 2, PEER_SECONDS)
+            limit = str(int(seconds * 1000))
             await session.fetchval(self._database.sql["give_up_after"], limit)
 
     async def _end_former(self) -> None:
