@@ -82,6 +82,14 @@ sys.exit(main(sys.argv[2:], catalog=lambda: awa_migrations.Catalog.read(folder))
 FILE = f"{header()}alter table {{schema}}.ready_entries add column note text;\n"
 """It locks a table that every job is written to."""
 
+IS_ASKED_FOR = """
+    select exists (
+        select from pg_locks
+         where relation = 'awa.ready_entries'::regclass and mode = 'AccessExclusiveLock'
+           and not granted
+    )
+"""
+
 IS_APPLIED = """
     select exists (
         select from pg_attribute
@@ -238,7 +246,7 @@ async def test_a_reader_in_the_way_of_a_migration_stops_no_worker_and_it_succeed
     await reader.execute("begin; select from awa.ready_entries limit 1")
     command = ["python", "-c", LATER, FILE, "up", "--lock-timeout=1", "--lock-attempts=8"]
     apply(worker={"image": workers.images[1]}, replicas=2, migration={"command": command})
-    await until_migration_pod(site)
+    await eventually(lambda: reader.fetchval(IS_ASKED_FOR), LIMIT, what="it asks for its lock")
     await workers.go_on()
     said = await until_reason(site, "SchemaMigrated", "LockTimeout")
     assert "ended with exit code 75" in said["message"]
