@@ -57,6 +57,10 @@ def _lines(report: "Report") -> list[str]:
             f"{report.longest_gaps.get(kind, float('nan')):.1f} s"
             for kind, count in sorted(counts.items())
         ),
+        f"{len(report.waits)} jobs were in hand of lost pods, and began again after "
+        f"{max(report.waits, default=0):.1f} s at most",
+        f"a changed spec was seen {max(report.observed, default=0):.1f} s after a fault of the "
+        f"API server at most, of {len(report.observed)}",
         *report.verdict.lines(),
     ]
 

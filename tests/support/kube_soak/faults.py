@@ -13,6 +13,7 @@ from cluster.demo.stage import OPERATOR_NAMESPACE
 from cluster.errors import CommandFailed
 from cluster.faults import Part, processes_of
 from support.kube_soak.scene import IMAGES, LIMIT, MEMORY_MEBIBYTES, Scene, restarts_of
+from support.kube_soak.tally import Lost
 from support.waiting import eventually
 
 LONG_SHARE = 0.25
@@ -35,13 +36,16 @@ async def worker_lost(scene: Scene) -> None:
 async def _delete_worker(scene: Scene, *words: str) -> None:
     for name in _one_of(scene, await scene.pods()):
         command = ("delete", f"pod/{name}", "--ignore-not-found", "--wait=false", *words)
+        scene.lost.append(Lost(name, time.time()))
         await scene.patiently(partial(scene.stage.namespace.kubectl, *command))
 
 
 async def worker_killed(scene: Scene) -> None:
     """All processes of a worker's container are killed."""
     for name in _one_of(scene, await scene.pods()):
-        for process in await asyncio.to_thread(processes_of, name):
+        processes = await asyncio.to_thread(processes_of, name)
+        scene.lost.append(Lost(name, time.time()))
+        for process in processes:
             process.kill()
 
 
@@ -56,9 +60,10 @@ async def worker_evicted(scene: Scene) -> None:
                 "metadata": {"name": name, "namespace": namespace.name},
             }  # fmt: skip
             path = f"/api/v1/namespaces/{namespace.name}/pods/{name}/eviction"
-            words = ("create", "--raw", path, "-f", "-")
+            words, begun = ("create", "--raw", path, "-f", "-"), time.time()
             with suppress(CommandFailed):
                 await asyncio.to_thread(namespace.kubectl, *words, stdin=json.dumps(body))
+                scene.lost.append(Lost(name, begun))
                 return True
             await asyncio.sleep(1)
         return False
@@ -215,6 +220,7 @@ FAULTS: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "image missing": image_missing,
     "never ready": never_ready,
 }
+OF_API_SERVER = {kind for kind in FAULTS if kind.startswith("API server")}
 
 
 def _one_of(scene: Scene, names: list[str]) -> list[str]:
@@ -223,12 +229,16 @@ def _one_of(scene: Scene, names: list[str]) -> list[str]:
 
 @dataclass
 class Fault:
-    """Something that happened. Wall times; `again` is when a job began for the first time after."""
+    """Something that happened. Wall times; `again` is when a job began for the first time after.
+
+    `observed_after` are the seconds until a changed spec was seen.
+    """
 
     kind: str
     began: float
     over: float = 0.0
     again: float | None = None
+    observed_after: float | None = None
 
 
 @asynccontextmanager

@@ -1,9 +1,11 @@
 """One soak on a cluster: jobs flow, faults come one after the other, the verdict follows."""
 
 import asyncio
+import math
 import random
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -13,9 +15,9 @@ from typing import Any
 import awa
 from awa_operator import labels
 from cluster.demo.stage import OPERATOR_NAMESPACE, Stage
-from support.kube_soak.faults import FAULTS, Fault, noted
+from support.kube_soak.faults import FAULTS, OF_API_SERVER, Fault, another_most, noted
 from support.kube_soak.scene import IMAGES, OPERATOR, QUEUE, Scene, restarts_of
-from support.kube_soak.tally import HANDLERS, Tally
+from support.kube_soak.tally import HANDLERS, Tally, waits
 from support.kube_soak.verdict import Ended, Noted, Verdict, judge
 from support.waiting import eventually
 
@@ -51,6 +53,10 @@ class Report:
     migrations: int
     rescued: int
     longest_gaps: dict[str, float] = field(default_factory=dict)
+    waits: list[float] = field(default_factory=list)
+    """For how long each job waited that a lost pod had in hand."""
+    observed: tuple[float, ...] = ()
+    """How long it took until a changed spec was seen after each fault of the API server."""
 
 
 async def soak(stage: Stage, plan: Plan, say: Say) -> Report:
@@ -70,7 +76,7 @@ async def soak(stage: Stage, plan: Plan, say: Say) -> Report:
             flow.is_over = True
             await flowing
             unready = await _settle(scene, flow)
-            facts = await _note(scene, client, flow, stuck, unready)
+            facts = await _note(scene, client, flow, faults, stuck, unready)
             if plan.folder is not None:
                 await _keep(scene, plan.folder)
     finally:
@@ -121,20 +127,33 @@ async def _suffer(scene: Scene, plan: Plan, say: Say) -> tuple[list[Fault], list
         kind = kinds.pop()
         async with noted(faults, kind) as fault:
             await FAULTS[kind](scene)
+        if kind in OF_API_SERVER:
+            await another_most(scene)
+            fault.observed_after = await _seconds_until(scene.until_observed())
         before = len(tally.ended)
 
         def goes_on(before: int = before) -> bool:
-            return len(tally.ended) > before + 5
+            return len(tally.ended) > before + 5 and not any(map(tally.in_hand, scene.lost[-1:]))
 
         try:
             await eventually(goes_on, AGAIN_LIMIT, what="jobs end again")
         except AssertionError:
-            stuck.append(f"{kind}: no job ended for {AGAIN_LIMIT}")
+            stuck.append(f"{kind}: in {AGAIN_LIMIT} {len(tally.ended) - before} jobs ended")
         began = (run.at for run in tally.runs if run.word == "began" and run.at > fault.over)
         fault.again = next(began, None)
         say(f"{kind}: {fault.over - fault.began:.1f} s, {len(tally.ended)} jobs so far")
         await scene.a_while(0, 2 * plan.rest_seconds)
     return faults, stuck
+
+
+async def _seconds_until(waiting: Awaitable[None]) -> float:
+    """Wait for something and return how long it took; infinity if it did not come."""
+    begun = time.monotonic()
+    try:
+        await waiting
+    except AssertionError:
+        return math.inf
+    return time.monotonic() - begun
 
 
 async def _settle(scene: Scene, flow: Flow) -> str:
@@ -152,7 +171,12 @@ async def _settle(scene: Scene, flow: Flow) -> str:
 
 
 async def _note(
-    scene: Scene, client: awa.AsyncClient, flow: Flow, stuck: list[str], unready: str
+    scene: Scene,
+    client: awa.AsyncClient,
+    flow: Flow,
+    faults: list[Fault],
+    stuck: list[str],
+    unready: str,
 ) -> Noted:
     async def is_at_rest() -> bool:
         (counts,) = await client.queue_counts(QUEUE)
@@ -174,6 +198,8 @@ async def _note(
         operator_restarts=scene.operator_restarts + there,
         stuck=tuple(stuck),
         unready=unready,
+        lost=tuple(scene.lost),
+        observed=tuple(one.observed_after for one in faults if one.observed_after is not None),
     )
 
 
@@ -235,6 +261,8 @@ def _report(facts: Noted, faults: list[Fault]) -> Report:
         migrations=sum(facts.migrations.values()),
         rescued=sum(job.attempt > 1 for job in facts.jobs.values()),
         longest_gaps=gaps,
+        waits=[one for lost in facts.lost for one in waits(facts.runs, lost)],
+        observed=facts.observed,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cluster.demo.stage import OPERATOR_NAMESPACE, Stage
 from cluster.errors import CommandFailed
-from support.kube_soak.tally import Tally
+from support.kube_soak.tally import Lost, Tally
 from support.waiting import eventually
 
 QUEUE = "mail"
@@ -25,8 +25,8 @@ class Scene:
     """Where a soak takes place.
 
     `worker` and `migration` are fields of the spec that differ from the usual ones. `mebibytes`
-    is what the next job shall take, and `large` are the jobs that do. `operator_restarts`
-    counts those of pods that are gone.
+    is what the next job shall take, and `large` are the jobs that do. `lost` are pods that were
+    taken from their jobs. `operator_restarts` counts those of pods that are gone.
     """
 
     stage: Stage
@@ -39,6 +39,7 @@ class Scene:
     migration: dict[str, Any] = field(default_factory=dict)
     mebibytes: int = 0
     large: list[int] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
     operator_restarts: int = 0
 
     async def apply(self) -> None:
@@ -114,6 +115,16 @@ class Scene:
             return (await self.condition("Ready")).get("status") == "True"
 
         await eventually(is_ready, LIMIT, what="the Queue is ready")
+
+    async def until_observed(self) -> None:
+        """Wait until the operator has seen what is asked for now."""
+
+        async def is_observed() -> bool:
+            found = await self.patiently(lambda: self.stage.namespace.get("queues.awa.dev", QUEUE))
+            seen = (found.get("status") or {}).get("observedGeneration")
+            return bool(seen == found["metadata"]["generation"])
+
+        await eventually(is_observed, LIMIT, what="the operator has seen the spec")
 
     async def a_while(self, least: float, most: float) -> None:
         """Let a fault last."""

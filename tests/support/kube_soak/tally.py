@@ -1,7 +1,9 @@
 """What handlers in pods say themselves of their runs, outside of the database."""
 
 import asyncio
+import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 HANDLERS = """
@@ -56,6 +58,30 @@ class Run:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A pod that was taken from its jobs, and the wall time of that."""
+
+    pod: str
+    at: float
+
+
+def waits(runs: Sequence[Run], lost: Lost) -> list[float]:
+    """Return for how long each job that a lost pod had in hand waited until it began again."""
+    last = {run.job: run for run in runs if run.word == "began" and run.at <= lost.at}
+    ended = {(run.job, run.attempt, run.pod) for run in runs if run.word == "ended"}
+    hand = {
+        job
+        for job, run in last.items()
+        if run.pod == lost.pod and (job, run.attempt, run.pod) not in ended
+    }
+    again: dict[int, float] = {}
+    for run in runs:
+        if run.job in hand and run.word == "began" and run.at > lost.at:
+            again.setdefault(run.job, run.at - lost.at)
+    return [again.get(job, math.inf) for job in hand]
+
+
 class Tally:
     """Takes the words of handlers."""
 
@@ -70,6 +96,10 @@ class Tally:
         self._server = await asyncio.start_server(self._take, host)
         self.address = f"{host}:{self._server.sockets[0].getsockname()[1]}"
         return self
+
+    def in_hand(self, lost: Lost) -> bool:
+        """Whether a job that a lost pod had in hand has not begun again."""
+        return math.inf in waits(self.runs, lost)
 
     def close(self) -> None:
         """Listen no more."""

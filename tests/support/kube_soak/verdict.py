@@ -5,8 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.kube_soak.tally import Run
+from support.kube_soak.tally import Lost, Run, waits
 
+LOST_LIMIT_SECONDS = 60.0
+"""So long after their pod was lost jobs must begin again, when there are other workers."""
+OBSERVED_LIMIT_SECONDS = 60.0
+"""So long after the API server answers again a changed spec must have been seen."""
 LATE_SECONDS = 1.0
 """The clocks of handlers and database are one; a word may still be under way for so long."""
 
@@ -30,7 +34,9 @@ class Noted:
     database has at the end, `counts` its jobs by state. `migrations` are the Jobs of each target
     that succeeded, `overlaps` moments at which two of them ran. `operator_restarts` counts
     containers of the operator that ended by themselves, `stuck` tells after which fault no job
-    ended any more, and `unready` why the Queue was not ready at last.
+    ended any more, and `unready` why the Queue was not ready at last. `lost` are pods that were
+    taken from their jobs, `observed` the seconds until a changed spec was seen after each fault of
+    the API server.
     """
 
     sure: tuple[int, ...]
@@ -42,6 +48,8 @@ class Noted:
     operator_restarts: int = 0
     stuck: tuple[str, ...] = ()
     unready: str = ""
+    lost: tuple[Lost, ...] = ()
+    observed: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -74,6 +82,12 @@ def judge(noted: Noted) -> Verdict:
             [f"{noted.operator_restarts} restarts"] if noted.operator_restarts else []
         ),
         "after every fault jobs end again": noted.stuck,
+        "jobs of a lost pod soon begin again": _left_lying(noted),
+        "after a fault of the API server a changed spec is soon seen": (
+            f"it took {seconds:.0f} s"
+            for seconds in noted.observed
+            if seconds > OBSERVED_LIMIT_SECONDS
+        ),
         "at the end the Queue is ready with what was asked for last": (
             [noted.unready] if noted.unready else []
         ),
@@ -110,6 +124,18 @@ def _repeated(noted: Noted) -> Iterator[str]:
             late = run.at - job.ended_at
             if late > LATE_SECONDS:
                 yield f"job {run.job} began in {run.pod} {late:.1f} s after it had completed"
+
+
+def _left_lying(noted: Noted) -> Iterator[str]:
+    for lost in noted.lost:
+        late = [one for one in waits(noted.runs, lost) if one > LOST_LIMIT_SECONDS]
+        others_work = any(
+            run.word == "began" and run.pod != lost.pod
+            and lost.at < run.at < lost.at + LOST_LIMIT_SECONDS / 2
+            for run in noted.runs
+        )  # fmt: skip
+        if late and others_work:
+            yield f"{len(late)} jobs of {lost.pod} waited, the last one for {max(late):.0f} s"
 
 
 def _miscounted(noted: Noted) -> Iterator[str]:
