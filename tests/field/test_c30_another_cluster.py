@@ -268,6 +268,23 @@ async def test_a_hole_of_a_prepared_transaction_outlives_the_change_of_cluster(q
     assert await engine.claim_everything() == {1}
 
 
+async def test_holes_left_to_the_leader_where_ids_were_higher_are_looked_through_and_forgotten(
+    quiet_engine,
+):
+    engine = quiet_engine
+    await engine.enqueue(engine.admin, 1)
+    await engine.admin.execute(
+        "insert into awa.lane_holes (lane_id, holes, bound)"
+        " select lane_id, '{[1,1000)}', '1000000000000' from awa.lanes where queue is not null"
+    )
+    await engine.admin.execute("update awa.incarnations set timeline = timeline + 1")
+    row = await engine.admin.fetchrow("select * from awa.arrive_v1()")
+    assert (row["moved"], row["holes"]) == (True, 999)
+    assert await engine.admin.fetchval("select awa.settle_holes_v1()") == 1
+    assert await engine.admin.fetchval("select count(*) from awa.lane_holes") == 0
+    assert await engine.claim_everything() == {1}
+
+
 # --- a copy, and a standby -------------------------------------------------------------------
 
 
