@@ -159,6 +159,7 @@ async def test_c31_pods_without_room_for_all_their_connections_work_also_after_a
     worker = {"image": image(1, HOLD, "hold"), "concurrency": 1, "env": board.environment}
     apply_with(site, worker=worker, replicas=REPLICAS)
     await until_ready(site, "mail")
+    assert "raise max_connections" in site.condition("ScalingActive")["message"]
     async with awa.AsyncClient(database.dsn, 1) as client:
         before = await each_works(client, board)
         await asyncio.to_thread(server.restart)
