@@ -10,7 +10,8 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -131,15 +132,29 @@ class _Overheard:
         return getattr(self._content, name)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for line in self._content:
-            self._heard()
-            yield line
+        with _closed_as_disconnected():
+            async for line in self._content:
+                self._heard()
+                yield line
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
         """Yield pieces of at most `size` bytes as they come."""
-        async for piece in self._content.iter_chunked(size):
-            self._heard()
-            yield piece
+        with _closed_as_disconnected():
+            async for piece in self._content.iter_chunked(size):
+                self._heard()
+                yield piece
+
+
+@contextmanager
+def _closed_as_disconnected() -> Iterator[None]:
+    """Say of a connection that was closed on this side that it ended, which readers know of.
+
+    A session is closed while watches read when one request of it was refused for who we are.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        raise aiohttp.ClientPayloadError(str(error)) from error
 
 
 async def find_access(kubeconfig: Path | None, counted: Counted) -> Access:

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import aiohttp
 import kopf
@@ -34,6 +34,7 @@ FIRST_LISTS_SECONDS = 30.0
 CRD_RETRY_SECONDS = 3.0
 STEADY_SECONDS = 60.0
 """What held for so long is begun again without a wait that grew before."""
+INSIST_SECONDS = 1.0
 JOIN_SECONDS = 2.0
 """How long to wait for kopf at the end; it is left behind after that."""
 
@@ -70,6 +71,21 @@ class Pauses:
 def backoff(settings: OperatorSettings) -> EndlessBackoff:
     """Return the waits between tries of a watch, of a login, and of all watches."""
     return EndlessBackoff(settings.watch_retry_first_seconds, settings.watch_retry_longest_seconds)
+
+
+async def insist_on_cancels() -> NoReturn:
+    """Cancel again what was cancelled a second ago and goes on.
+
+    When kopf ends, a watch that begins anew at that moment loses its cancel, and kopf would wait
+    for it for ever.
+    """
+    before: set[asyncio.Task[Any]] = set()
+    while True:
+        await asyncio.sleep(INSIST_SECONDS)
+        cancelled = {task for task in asyncio.all_tasks() if task.cancelling()}
+        for task in cancelled & before:
+            task.cancel()
+        before = cancelled
 
 
 def kopf_settings(settings: OperatorSettings) -> kopf.OperatorSettings:
@@ -201,18 +217,22 @@ class Watching:
         if not await self._is_served(stop):
             return
         namespaces = self._settings.namespaces
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", category=FutureWarning)
-            await kopf.operator(
-                registry=make_registry(self._sink, self._login()),
-                settings=kopf_settings(self._settings),
-                standalone=True,
-                # Else kopf looks for the name of a user, and in a container there is none.
-                identity=cast("Any", self._settings.identity),
-                clusterwide=not namespaces,
-                namespaces=namespaces,
-                stop_flag=stop,
-            )
+        insisting = asyncio.create_task(insist_on_cancels())
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", category=FutureWarning)
+                await kopf.operator(
+                    registry=make_registry(self._sink, self._login()),
+                    settings=kopf_settings(self._settings),
+                    standalone=True,
+                    # Else kopf looks for the name of a user, and in a container there is none.
+                    identity=cast("Any", self._settings.identity),
+                    clusterwide=not namespaces,
+                    namespaces=namespaces,
+                    stop_flag=stop,
+                )
+        finally:
+            insisting.cancel()
 
     async def _is_served(self, stop: asyncio.Event) -> bool:
         """Wait until the API server knows Queues, as kopf looks only once; False to stop."""

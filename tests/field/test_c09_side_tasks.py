@@ -249,12 +249,21 @@ async def test_a_claim_loop_that_gets_nowhere_asks_for_a_restart_while_the_datab
     await eventually(lambda: is_live(worker, patience), WITHIN, what="liveness again")
 
 
+@pytest.mark.parametrize(
+    "held",
+    [
+        "lock table awa.queue_meta, awa.lanes in access exclusive mode",
+        "select pg_advisory_xact_lock(hashtext('awa'), lane_id) from awa.lanes"
+        " where queue is not null",
+    ],
+    ids=["tables", "lanes"],
+)
 async def test_a_claim_loop_that_hangs_asks_for_a_restart_while_the_database_answers(
-    worker, connect, database
+    worker, connect, database, held
 ):
     session = await connect(database.dsn)
     async with session.transaction():
-        await session.execute("lock table awa.queue_meta, awa.lanes in access exclusive mode")
+        await session.execute(held)
 
         async def is_given_up() -> bool:
             return not await is_live(worker, Patience(stuck=1))

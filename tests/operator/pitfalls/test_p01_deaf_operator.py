@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 
+from awa_operator.watching import insist_on_cancels
 from support.api_proxy import Seen, to
 from support.operating import Site
 
@@ -39,6 +41,8 @@ async def test_p01_an_operator_whose_watch_was_refused_hears_again_and_never_end
             # It does not ask as fast as it is refused: the waits have grown to 0.5 to 1 s.
             last = tries()[8:11]
             assert min(after - before for before, after in pairwise(last)) > 0.4
+            # Each watch is tried again on its own.
+            assert operator.metric("awa_operator_watch_restarts_total") == 0
 
         def is_new() -> bool:
             found = site.get("deployment", "mail-worker")
@@ -59,3 +63,23 @@ async def test_p01_an_error_inside_of_a_stream_begins_the_watches_anew(site: Sit
         await asyncio.to_thread(site.queue)
         await site.until_deployed(limit=timedelta(seconds=15))
         assert operator.is_alive
+
+
+async def test_p01_a_cancel_that_a_watch_has_lost_is_made_again():
+    begins, is_lost, never = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def lose_one() -> None:
+        begins.set()
+        with suppress(asyncio.CancelledError):
+            await never.wait()
+        is_lost.set()
+        await never.wait()
+
+    task = asyncio.create_task(lose_one())
+    await begins.wait()
+    task.cancel()
+    await is_lost.wait()
+    insisting = asyncio.create_task(insist_on_cancels())
+    await asyncio.wait({task}, timeout=20)
+    insisting.cancel()
+    assert task.cancelled()

@@ -42,9 +42,11 @@ async def test_p06_two_operators_change_a_count_as_often_as_one_would(
     database = make_database(template=migrated_template)
     await asyncio.to_thread(site.secret, database)
     async with awa.AsyncClient(database.dsn) as client:
-        for name in ("alone", "both"):
+        for name in ("first", "alone", "both"):
             await client.insert_many([{}] * BACKLOG, kind="task", queue=name)
     await site.start().until_leads()
+    # With the first one the operator comes to know the database.
+    await changes_until_scaled(site, "first")
     alone = await changes_until_scaled(site, "alone")
     await start_second(site)
     both = await changes_until_scaled(site, "both")
