@@ -86,6 +86,7 @@ async def test_names_that_a_broken_producer_makes_up_count_as_other(fleet, conne
         " array_agg('{}'::jsonb)) from generate_series(1, $2) n",
         QUEUE, MADE_UP_KINDS,
     )  # fmt: skip
+    await session.execute("select awa.grow_lane_pool(1023)")
     await session.execute(
         "select awa.enqueue_v1('made up ' || n, 2::smallint, array['task'], array['{}'::jsonb])"
         " from generate_series(1, $1) n",
