@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
+from awa.http_pages import HttpServer
 from awa_operator.apply import Executor
 from awa_operator.audit import Audit
 from awa_operator.cache import Cache, Listeners
 from awa_operator.databases import QueueKey
 from awa_operator.errors import ApiError, NotLeading
 from awa_operator.events import Herald
-from awa_operator.health import HealthPages, HttpServer, LoopLag, Signs
+from awa_operator.health import HealthPages, LoopLag, Signs
 from awa_operator.kube import Access, Kube
 from awa_operator.lease import Election, Tenure, Terms
 from awa_operator.lease_store import KubeLease
@@ -115,11 +116,9 @@ class Process:
         health = HttpServer({"/healthz": pages.healthz, "/readyz": pages.readyz})
         metrics = HttpServer({"/metrics": pages.metrics})
         host = self.settings.bind_address
-        ports = (
-            await health.start(host, self.settings.health_port),
-            await metrics.start(host, self.settings.metrics_port),
-        )
-        return [health, metrics], *ports
+        _, health_port = await health.start(host, self.settings.health_port)
+        _, metrics_port = await metrics.start(host, self.settings.metrics_port)
+        return [health, metrics], health_port, metrics_port
 
     # --- parts -----------------------------------------------------------------------------
 

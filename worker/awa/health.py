@@ -5,50 +5,25 @@ event loop stands still, or a claim loop does while the database answers. A drai
 `/readyz` answers 200 when every process is registered, its services run and the schema fits, and
 says in JSON what is missing. `/metrics` is the text format of Prometheus, one set of series however
 many processes there are.
-
-The server is small on purpose: GET and HEAD, one request a connection, everything limited.
 """
 
-import asyncio
-import contextlib
 import functools
-import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, Self
 
 from awa._runtime.condition import Condition, Stage
 from awa._runtime.service import State
 from awa._runtime.supervisor import Supervisor
 from awa.errors import ValidationError
+from awa.http_pages import Answer, HttpServer, Page
 from awa.metrics import exposition
 from awa.settings import WorkerSettings
 from awa_migrations import packaged_catalog
 
 DEFAULT_ADDRESS = "127.0.0.1:8321"
 OFF = "off"
-LONGEST_REQUEST = 8 * 1024
-REQUEST_SECONDS = 5.0
-MAX_CONNECTIONS = 64
 _WORST_FIRST = (State.stopped, State.failing, State.stalled, State.running)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a page answers."""
-
-    status: HTTPStatus
-    body: bytes
-    content_type: str = "application/json"
-
-    @classmethod
-    def of_json(cls, document: Mapping[str, Any], status: HTTPStatus = HTTPStatus.OK) -> Self:
-        """Answer a JSON document."""
-        return cls(status, json.dumps(document).encode() + b"\n")
-
-
-type Page = Callable[[], Awaitable[Answer]]
 
 
 class HealthPages:
@@ -65,21 +40,18 @@ class HealthPages:
         if self._supervisor.stopping or (self._supervisor.live and not silent):
             return Answer.of_json({"live": True})
         what = "an event loop" if silent else "a claim loop"
-        return Answer.of_json(
-            {"live": False, "reason": f"{what} makes no progress"}, HTTPStatus.SERVICE_UNAVAILABLE
-        )
+        return Answer.of_json({"live": False, "reason": f"{what} makes no progress"}, ok=False)
 
     async def readyz(self) -> Answer:
         """Whether jobs run here as they should."""
         conditions = await self._supervisor.conditions()
         found = summary(conditions, shutting_down=self._supervisor.stopping)
-        status = HTTPStatus.OK if found["ready"] else HTTPStatus.SERVICE_UNAVAILABLE
-        return Answer.of_json(found, status)
+        return Answer.of_json(found, ok=found["ready"])
 
     async def metrics(self) -> Answer:
         """Return what all processes have counted."""
         text = exposition(await self._supervisor.families())
-        return Answer(HTTPStatus.OK, text, "text/plain; version=0.0.4; charset=utf-8")
+        return Answer.of_metrics(text)
 
 
 def summary(conditions: Iterable[Condition], *, shutting_down: bool) -> dict[str, Any]:
@@ -131,78 +103,6 @@ class Address:
         if not separator or not port.isdecimal() or int(port) > 65535 or not host:
             raise ValidationError(f"{name} is host:port, such as 0.0.0.0:8321, not {text!r}")
         return cls(host, int(port))
-
-
-class HttpServer:
-    """Serves pages by their path."""
-
-    def __init__(self, pages: Mapping[str, Page]) -> None:
-        self._pages = pages
-        self._server: asyncio.Server | None = None
-        self._open = 0
-
-    async def start(self, address: Address) -> Address:
-        """Listen, and return where: port 0 takes a free one. Raises OSError when it cannot."""
-        self._server = await asyncio.start_server(
-            self._serve, address.host, address.port, limit=LONGEST_REQUEST
-        )
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return Address(host, port)
-
-    async def close(self) -> None:
-        """Listen no more; what is being answered is cut off."""
-        if self._server is not None:
-            self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
-        try:
-            if self._open <= MAX_CONNECTIONS:
-                async with asyncio.timeout(REQUEST_SECONDS):
-                    await self._answer(reader, writer)
-        except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            self._open -= 1
-            writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
-            answer = _refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-            head = b""
-        else:
-            answer = await self._page(head)
-        lines = [
-            f"HTTP/1.1 {answer.status.value} {answer.status.phrase}",
-            f"Content-Type: {answer.content_type}",
-            f"Content-Length: {len(answer.body)}",
-            "Cache-Control: no-store",
-            "X-Content-Type-Options: nosniff",
-            "Connection: close",
-        ]
-        if answer.status is HTTPStatus.METHOD_NOT_ALLOWED:
-            lines.append("Allow: GET, HEAD")
-        writer.write("\r\n".join([*lines, "", ""]).encode())
-        if not head.startswith(b"HEAD "):
-            writer.write(answer.body)
-        await writer.drain()
-
-    async def _page(self, head: bytes) -> Answer:
-        words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-        if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            return _refusal(HTTPStatus.BAD_REQUEST)
-        if words[0] not in {"GET", "HEAD"}:
-            return _refusal(HTTPStatus.METHOD_NOT_ALLOWED)
-        page = self._pages.get(words[1].partition("?")[0])
-        return _refusal(HTTPStatus.NOT_FOUND) if page is None else await page()
-
-
-def _refusal(status: HTTPStatus) -> Answer:
-    return Answer.of_json({"error": status.phrase}, status)
 
 
 def servers(pages: HealthPages, settings: WorkerSettings) -> list[tuple[Address, HttpServer, bool]]:

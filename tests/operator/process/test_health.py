@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from awa_operator.health import HealthPages, HttpServer, LoopLag, Signs
+from awa.http_pages import HttpServer
+from awa_operator.health import HealthPages, LoopLag, Signs
 from awa_operator.metrics import Metrics
 from support.waiting import eventually
 
@@ -41,7 +42,8 @@ def pages(signs: Signs = HEALTHY) -> HealthPages:
 async def port() -> AsyncIterator[int]:
     made = pages()
     server = HttpServer({"/healthz": made.healthz, "/metrics": made.metrics})
-    yield await server.start("127.0.0.1", 0)
+    _, found = await server.start("127.0.0.1", 0)
+    yield found
     server.close()
 
 

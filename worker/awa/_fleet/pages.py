@@ -3,14 +3,14 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from http import HTTPStatus
 
 from awa._fleet.fleet import Fleet
 from awa._fleet.launch import HOST
 from awa._fleet.replica import Replica
 from awa._runtime.totals import Totals
 from awa.errors import ValidationError
-from awa.health import Address, Answer, HttpServer
+from awa.health import Address
+from awa.http_pages import Answer, HttpServer
 from awa.metrics import Family, FleetMetrics, exposition, families, families_of_text
 
 LOOK_SECONDS = 2.0
@@ -39,7 +39,7 @@ class Pages:
     async def start(self) -> Address:
         """Listen, and return where. Raises PagesUnavailable."""
         try:
-            return await self._server.start(self._wanted)
+            return Address(*await self._server.start(self._wanted.host, self._wanted.port))
         except OSError as error:
             raise PagesUnavailable(
                 f"cannot listen on {self._wanted.host}:{self._wanted.port} "
@@ -60,7 +60,7 @@ class Pages:
         """Serve no more."""
         if self._asking is not None:
             self._asking.cancel()
-        await self._server.close()
+        self._server.close()
 
     async def _healthz(self) -> Answer:
         return Answer.of_json({"live": True})
@@ -71,8 +71,7 @@ class Pages:
             for fleet in self._fleets
         }
         ready = bool(queues) and all(f.ready >= f.wanted for f in self._fleets)
-        status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return Answer.of_json({"ready": ready, "queues": queues}, status)
+        return Answer.of_json({"ready": ready, "queues": queues}, ok=ready)
 
     async def _metrics(self) -> Answer:
         await self._ask_all()
@@ -82,7 +81,7 @@ class Pages:
             self._own.ready[key] = float(fleet.ready)
             self._own.restarts[key] = fleet.restarts
         text = exposition([*self._totals.families(), *families(self._own)])
-        return Answer(HTTPStatus.OK, text, "text/plain; version=0.0.4; charset=utf-8")
+        return Answer.of_metrics(text)
 
     async def _keep_asking(self) -> None:
         while True:

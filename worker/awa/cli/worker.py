@@ -173,7 +173,7 @@ async def _serve_health(supervisor: Supervisor, plan: Plan, stack: AsyncExitStac
         raise CommandError(str(error), ExitCode.CONFIGURATION) from None
     for address, server, was_asked_for in wanted:
         try:
-            served = await server.start(address)
+            host, port = await server.start(address.host, address.port)
         except OSError as error:
             if was_asked_for:
                 raise CommandError(
@@ -183,5 +183,5 @@ async def _serve_health(supervisor: Supervisor, plan: Plan, stack: AsyncExitStac
                 ) from None
             log.info("no health pages: the usual address is taken; see --health-address")
             continue
-        stack.push_async_callback(server.close)
-        log.info("serving health pages", extra={"host": served.host, "port": served.port})
+        stack.callback(server.close)
+        log.info("serving health pages", extra={"host": host, "port": port})
