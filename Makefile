@@ -77,8 +77,8 @@ test-fast: setup ## the tests that take no cluster and no minutes
 test-kube: setup system-packages ## the tests on a cluster; KUBERNETES=1.34 takes that minor
 	$(PYTHON) -m pytest -n auto -m kubernetes $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(ARGS)
 
-test-field: setup system-packages ## the field cases in the sizes of their recipes, which takes long
-	AWA_TEST_FULL_SIZE=1 $(PYTHON) -m pytest tests/field tests/worker/process/test_configuration.py $(ARGS)
+test-field: setup system-packages ## field cases and pitfalls in the sizes of their recipes, which takes long
+	AWA_TEST_FULL_SIZE=1 $(PYTHON) -m pytest tests/field tests/operator/pitfalls tests/worker/process/test_configuration.py $(ARGS)
 
 soak: setup system-packages ## randomised proof of the queue for MINUTES=10; SOAK="--seed 7 --only fill_disk"
 	$(PYTHON) -m bench.soak --minutes $(MINUTES) $(SOAK)

@@ -1,4 +1,4 @@
-"""How large a field case is: small in every run, as large as its recipe in `make test-field`."""
+"""How large a field case or pitfall is: small in every run, as its recipe in `make test-field`."""
 
 import os
 

@@ -7,10 +7,12 @@ import pytest
 
 import awa_migrations
 from awa.scaling import Signals
+from support.sizes import sized
 from support.waiting import eventually
 from support.watched import served, sessions_of, watching
 
 QUEUES, DATABASES = 1000, 3
+RESTARTS = sized(10, 100)
 LONG = timedelta(seconds=30)
 HIGH_WATER = (
     "select coalesce(max(n), 0) from (select count(*) as n from pg_stat_activity"
@@ -47,11 +49,11 @@ async def test_a_thousand_queues_on_three_databases_take_three_sessions(server, 
         await eventually(lambda: sessions_of(server) == 0)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(sized(300, 1500))
 async def test_churn_and_restarts_of_the_server_leave_no_session_behind(server, dsns):
     chance = random.Random(31)  # noqa: S311 - no secret
     async with watching() as watched:
-        for _ in range(10):
+        for _ in range(RESTARTS):
             for name in chance.sample(range(60), 40):
                 dsn = chance.choice([*dsns, None])
                 watched.serve(f"q{name}", None if dsn is None else served(dsn, f"q{name}"))
