@@ -11,7 +11,7 @@ LIMIT = 900
 
 # States that each configuration which holds must have at least: a model in which nothing happens
 # any more holds as well, and has a few hundred at most.
-LEAST_STATES = {"ClaimProtocol": 50_000, "MigrationGate": 3_000}
+LEAST_STATES = {"AwaJobOutput": 10_000, "ClaimProtocol": 50_000, "MigrationGate": 3_000}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(LIMIT + 60)]
 
