@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from awa_operator import labels
 from awa_operator.actions import (
     MANAGER,
     SCALE_MANAGER,
@@ -215,6 +216,7 @@ class Executor:
     # --- migration Jobs --------------------------------------------------------------------
 
     async def _create_job(self, action: CreateJob, this: Pass) -> None:
+        await self._insist_on_known_jobs(action, this)
         await self._guard(f"job {action.name}")
         try:
             body = await self._kube.create(action.manifest, manager=MANAGER)
@@ -235,6 +237,20 @@ class Executor:
         this.memory.job_refusal = None
         self._cache.put(JOBS, body)
         log.info("job created", extra={"job": action.name, "target": action.target_hash})
+
+    async def _insist_on_known_jobs(self, action: CreateJob, this: Pass) -> None:
+        """Look again when the database has a Job that the watch has not told of yet.
+
+        One that runs would be overtaken by the next number.
+        """
+        selector = labels.job_selector(action.manifest["metadata"]["labels"][labels.DATABASE])
+        known = {job.name for job in this.observed.jobs}
+        listing = await self._kube.list(JOBS, this.key[0], selector=selector)
+        unknown = [one for one in listing.items if one["metadata"]["name"] not in known]
+        for body in unknown:
+            self._cache.put(JOBS, body)
+        if unknown:
+            raise LookAgain
 
     async def _patch_job(self, action: PatchJob, this: Pass) -> None:
         await self._guard(f"job {action.name}: {action.purpose}")

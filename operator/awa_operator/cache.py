@@ -153,6 +153,10 @@ class Cache:
         kept = self._stores[resource].objects.get((namespace, name))
         return None if kept is None else kept.body()
 
+    def migrates_exclusively(self, identity: str) -> bool:
+        """Tell whether migrations of a database wait until none of its workers is left."""
+        return any(entry.is_exclusive for entry in self.group(identity))
+
     def jobs(self, namespace: str, identity: str) -> list[Object]:
         """Return the migration Jobs of a database."""
         return self._bodies(JOBS, self._jobs_of_identity.get((namespace, identity), ()))

@@ -135,6 +135,7 @@ class JobView:
     `ended_at` the time of the ending condition. `owner_uids` are those of its owner references.
     `spec_hashes` is its annotation `awa.dev/specs`: each owner's spec when it was made, by uid.
     `is_recorded`: nothing depends on it any more, by our annotation `awa.dev/recorded`.
+    `is_exclusive`: no worker of the database may run until it is over, by `awa.dev/exclusive`.
     """
 
     name: str
@@ -150,6 +151,7 @@ class JobView:
     ended_at: datetime | None = None
     is_deleting: bool = False
     is_recorded: bool = False
+    is_exclusive: bool = False
     deadline_seconds: int | None = None
     resource_version: str = ""
     owner_uids: frozenset[str] = frozenset()

@@ -1,11 +1,13 @@
 """The story of one Queue: look, plan, act, report; from the start again when something changes."""
 
+import asyncio
 import logging
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
+from weakref import WeakValueDictionary
 
 from awa.manifest import Queue, QueueStatus
 from awa.scaling.signals import Signals
@@ -57,6 +59,7 @@ class Reconciler:
         self._metrics = metrics
         self._resync = resync
         self._today = today
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()
 
     async def __call__(self, key: QueueKey) -> timedelta | None:
         """Reconcile a Queue; return when to come back. Raises what should be tried again."""
@@ -88,10 +91,20 @@ class Reconciler:
             if entry.queue is None:
                 await self._refuse(entry)
                 return None
-            plan = await self._pass(entry, entry.queue)
+            async with self._turn(entry.identity):
+                plan = await self._pass(entry, entry.queue)
             if plan is not None:
                 return self._comes_back(entry, plan)
         return SOON
+
+    def _turn(self, identity: str | None) -> AbstractAsyncContextManager[object]:
+        """Let the plans of a database that somebody migrates exclusively follow each other.
+
+        Else a worker could be started between the look that finds none and the Job.
+        """
+        if identity is None or not self._cache.migrates_exclusively(identity):
+            return nullcontext()
+        return self._turns.setdefault(identity, asyncio.Lock())
 
     async def _pass(self, entry: QueueEntry, queue: Queue) -> Plan | None:
         """Look, plan, act and report once; None when another look is needed at once."""

@@ -92,6 +92,7 @@ def job_view(body: Object, identity: str, pods: Iterable[Object]) -> JobView:
         ended_at=moment(ending.get("lastTransitionTime")),
         is_deleting=meta.get("deletionTimestamp") is not None,
         is_recorded=labels.RECORDED in notes,
+        is_exclusive=labels.EXCLUSIVE in notes,
         deadline_seconds=spec.get("activeDeadlineSeconds"),
         resource_version=str(meta.get("resourceVersion", "")),
         spec_hashes=_spec_hashes(notes.get(labels.SPECS)),

@@ -97,6 +97,15 @@ def holding_siblings(observed: Observed) -> Iterator[str]:
             yield sibling.queue.metadata.name
 
 
+def holding_job(observed: Observed) -> JobView | None:
+    """Return the Job of an exclusive migration that is not over: no worker may run.
+
+    It holds whatever the statuses say: the spec that asked for it may have changed since.
+    """
+    busy = (job for job in observed.jobs if job.is_exclusive and not is_over(job))
+    return next(busy, None)
+
+
 def running_workers(observed: Observed) -> int:
     """Return how many workers of the database exist or are asked for; terminating ones count."""
     own = observed.deployment.replicas if observed.deployment is not None else 0

@@ -136,6 +136,8 @@ def _hold(observed: Observed, template: Template, migration: Migration) -> Waiti
     holders = sorted(group.holding_siblings(observed))
     if migration.holds_workers:
         holders = [observed.queue.metadata.name, *holders]
+    if not holders and (job := group.holding_job(observed)) is not None:
+        holders = [f"the Job {job.name}"]
     if not holders and _comes_back_changed(observed, template):
         holders = [observed.queue.metadata.name]
     if not holders:

@@ -31,6 +31,8 @@ def render_migration_job(
         labels.QUEUES: ",".join(sorted(owner.metadata.name for owner in owners)),
         labels.SPECS: canonical_json({one.metadata.uid or "": spec_hash(one) for one in owners}),
     }
+    if queue.spec.migration.strategy == "Exclusive":
+        annotations[labels.EXCLUSIVE] = "true"
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -1,11 +1,13 @@
 """Exclusive migrations: no worker of the database runs meanwhile, and all come back."""
 
+from contextlib import suppress
+
 import pytest
 
 from awa.manifest import ConditionType
 from awa_operator.conditions import Reason, find_condition
 from awa_operator.observed import DatabaseProblem, JobPhase
-from support.planning.world import World
+from support.planning.world import Killed, World
 
 EXCLUSIVE = {"migration": {"strategy": "Exclusive"}}
 
@@ -95,6 +97,46 @@ def test_a_queue_made_during_the_window_starts_no_worker(window: World):
     window.end_job(version=53)
     window.settle()
     assert window.deployments["gamma"].replicas == 2
+
+
+def test_no_worker_comes_back_beside_a_job_that_the_spec_has_left(window: World):
+    window.settle()
+    window.edit("alpha", worker={"image": "app:1"})
+    window.settle()
+    assert [job.phase for job in window.jobs.values()].count(JobPhase.ACTIVE) == 1
+    assert [one.replicas for one in window.deployments.values()] == [0, 0]
+    assert window.condition(ConditionType.SCALING_ACTIVE, "beta").reason == Reason.HELD_BY_MIGRATION
+    window.end_job(version=53)
+    window.settle()
+    assert {name: one.available for name, one in window.deployments.items()} == {
+        "alpha": 3, "beta": 2,
+    }  # fmt: skip
+    assert not window.violations
+
+
+def test_no_worker_starts_beside_a_job_that_no_status_tells_of():
+    """With no worker to drain, the Job is the first thing that is written."""
+    world = World()
+    world.create("alpha", EXCLUSIVE)
+    world.create("beta", {"replicas": 0})
+    world.settle()
+    world.end_job()
+    world.settle()
+    world.edit("alpha", replicas=0)
+    world.settle()
+    world.edit("alpha", worker={"image": "app:2"})
+    while len(world.jobs_made) == 1:
+        world.kill_after = world.writes + 1
+        with suppress(Killed):
+            world.reconcile("alpha")
+    world.restart()
+    world.edit("beta", replicas=2)
+    world.look_at_database()
+    for _ in range(5):
+        world.reconcile("beta")
+        world.run_pods()
+    assert world.deployments["beta"].replicas == 0
+    assert not world.violations
 
 
 def test_a_suspended_queue_closes_its_window(window: World):

@@ -237,6 +237,7 @@ class Job:
             failed_reason=self.failed_reason,
             ended_at=self.ended_at,
             is_recorded=labels.RECORDED in metadata["annotations"],
+            is_exclusive=labels.EXCLUSIVE in self.manifest["metadata"]["annotations"],
             deadline_seconds=spec["activeDeadlineSeconds"],
             resource_version=str(self.version),
             owner_uids=self.owners,

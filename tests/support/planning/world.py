@@ -164,6 +164,10 @@ class World:
         """Let the controllers of Deployments act."""
         for deployment in self.deployments.values():
             deployment.run(works=deployment.image not in self.broken_images)
+        for job in self.jobs.values():
+            is_alone = job.view().is_exclusive and job.phase is JobPhase.ACTIVE
+            if is_alone and any(map(self._pods, self.deployments)):
+                self.violations.append(f"a worker beside {job.name}")
 
     def exceed_deadline(self, name: str = "email") -> None:
         """Let a rollout run out of time."""
