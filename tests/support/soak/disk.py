@@ -5,7 +5,8 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-SIZE = "768m"
+SIZE = "1536m"
+"""Room for the database twice, also when an hour of jobs waits for a prune that is held up."""
 PIECES = (32 * 1024**2, 1024**2, 64 * 1024, 4096)
 
 
