@@ -27,8 +27,10 @@ CHANCE = {
     "controller-uid", "batch.kubernetes.io/controller-uid", "awa.dev/specs",
 }  # fmt: skip
 """Keys whose values are another each time; a Queue's generation shows as `observedGeneration`."""
-UNTOLD = {"lastScaleTime", "lastScaleReason"}
-"""What an operator that is killed right after it scaled cannot tell any more."""
+UNTOLD = {"lastScaleTime", "lastScaleReason", "attempts", "jobName"}
+"""What a status may tell or not: when and why it was scaled, which an operator that is killed right
+after that cannot; and which Job a Queue followed, which one that looks after its end does not know.
+"""
 OF_CHANCE = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)"), "<time>"),
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "<uid>"),

@@ -198,7 +198,9 @@ async def test_scaling_up_and_to_zero_survive_a_crash_after_every_write(story: S
     await story.apply(replicas=3)
     await story.crash(lambda: story.replicas() == 3 and len(story.site.list("pods", WORKERS)) == 3)
     await story.apply(replicas=0)
-    await story.crash(lambda: story.replicas() == 0 and story.is_ready())
+    await story.crash(
+        lambda: story.replicas() == 0 and story.is_ready() and not story.site.list("pods", WORKERS)
+    )
     assert len(story.jobs()) == jobs
     assert len(story.site.list("deployments")) == 1
 
